@@ -185,7 +185,12 @@ def kafka_codec(figures: Figures) -> None:
             figures.add(f"{name}: {way}, times as fast", ratios, "×", "≥ 1", least=1)
 
 
-_PARTS = ("traffic", "replication", "broker", "codec", "footprint", "connections", "groups", "memory")
+def walks(figures: Figures) -> None:
+    for name, seconds in run("rows.walk").items():
+        figures.add(f"a million records walked: {name}", seconds, "s CPU", "")
+
+
+_PARTS = ("traffic", "replication", "broker", "walk", "codec", "footprint", "connections", "groups", "memory")
 
 
 def main() -> int:
@@ -211,6 +216,8 @@ def main() -> int:
             failover(figures)
         if "broker" in rows:
             broker_alone(figures)
+        if "walk" in rows:
+            walks(figures)
         if "codec" in rows:
             kafka_codec(figures)
         if "footprint" in rows:

@@ -30,6 +30,7 @@ Program = Literal[
     "rows.memory",
     "rows.produce",
     "rows.txn_takeover",
+    "rows.walk",
 ]
 """Modules of this package."""
 

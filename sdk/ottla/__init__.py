@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         TransactionAborted,
         TruncationError,
         UnknownTopicError,
+        UnreadableBatchError,
         WakeupError,
     )
     from ottla.mirror.client import MirrorClient
@@ -135,6 +136,7 @@ _HOMES = {
         "TransactionAborted",
         "TruncationError",
         "UnknownTopicError",
+        "UnreadableBatchError",
         "WakeupError",
     ),
     "ottla.admin.group_info": (
@@ -263,6 +265,7 @@ __all__ = [
     "TransactionSummary",
     "TruncationError",
     "UnknownTopicError",
+    "UnreadableBatchError",
     "UserInfo",
     "WakeupError",
     "Watch",

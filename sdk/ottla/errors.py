@@ -40,6 +40,7 @@ __all__ = [
     "TransactionAborted",
     "TruncationError",
     "UnknownTopicError",
+    "UnreadableBatchError",
     "WakeupError",
     "error_from_code",
 ]
@@ -84,6 +85,21 @@ class SerializationError(FatalError, ValueError):
         self.topic: Final = topic
         self.partition: Final = partition
         self.offset: Final = offset
+
+
+class UnreadableBatchError(FatalError):
+    """A batch in the log can't be read: its checksum is right, so its producer wrote it like this.
+
+    `topic`, `partition` and `offset` say where the batch begins. To continue after it, seek to `next_offset`, or pass
+    `on_bad_record="skip"`. Brokers of ottla and of Apache Kafka reject such batches, but a log may have an older one.
+    """
+
+    def __init__(self, message: str, *, hint: str, topic: str, partition: int, offset: int, next_offset: int) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message, hint=hint)
+        self.topic: Final = topic
+        self.partition: Final = partition
+        self.offset: Final = offset
+        self.next_offset: Final = next_offset
 
 
 class AuthenticationError(FatalError, ConnectionError):

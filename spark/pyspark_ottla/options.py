@@ -18,7 +18,7 @@ from ottla_core.model import TopicPartition
 from pyspark_ottla.access import Access
 from pyspark_ottla.machines.admission import AdmissionLimits
 from pyspark_ottla.machines.decisions import query_of
-from pyspark_ottla.machines.offsets import EARLIEST, ID, LATEST, OPEN, Bound
+from pyspark_ottla.machines.offsets import EARLIEST, LATEST, NOT_PARTITIONS, Bound
 from pyspark_ottla.spark_options import SparkOptions
 
 READ_OPTIONS: Final = (
@@ -323,7 +323,7 @@ def _by_partition(
     by_partition: dict[TopicPartition, int] = {}
     for topic, numbers in value.items() if isinstance(value, dict) else [("", None)]:
         for number, at in numbers.items() if isinstance(numbers, dict) else [("", None)]:
-            if number in (ID, OPEN):
+            if number in NOT_PARTITIONS:
                 continue  # the offsets are those of a query's progress
             if not str(number).isdigit() or not isinstance(at, int) or isinstance(at, bool) or at < least:
                 raise config_error(

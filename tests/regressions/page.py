@@ -22,7 +22,7 @@ A story is written in three steps: mark the test, add the story to a module of `
     Story(
         "count-that-lies-takes-offsets",
         "A batch of 69 bytes that claimed 2**26 records took offsets for all of them",
-        skipped("ottla_broker.storage.validator:check_count"),
+        skipped("ottla_broker.storage.validator:check_records"),
     )
 
 `skipped(target, answer)` skips each call; `instead_of(target, broken)` calls `broken(original, *arguments)`;

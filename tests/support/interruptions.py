@@ -14,8 +14,9 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
 
 import ottla
+import ottla_core
 
-_SDK: Final = str(Path(ottla.__file__).parent)
+_OURS: Final = (str(Path(ottla.__file__).parent), str(Path(ottla_core.__file__).parent / "records"))
 _NOT_OURS: Final = ("scripted", "fakes", "condition")
 
 
@@ -54,7 +55,7 @@ class Interrupting:
         if frame.f_back is not None:
             self._called.pop(id(frame.f_back), None)  # it was no call into C
         code = frame.f_code
-        if not _is_ours(code.co_filename):
+        if not _is_ours(code.co_filename) or _is_called_by_a_fake(frame):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         if code.co_name != "<genexpr>":  # whose end is told as a call, too
@@ -85,7 +86,21 @@ class Interrupting:
 
 @lru_cache(1_000)
 def _is_ours(file: str) -> bool:
-    return file.startswith(_SDK) and not Path(file).stem.startswith(_NOT_OURS)
+    return file.startswith(_OURS) and not Path(file).stem.startswith(_NOT_OURS)
+
+
+def _is_called_by_a_fake(frame: FrameType | None) -> bool:
+    """Return whether a broker in memory runs this, on the thread of its caller: a client's signals reach no broker."""
+    while frame is not None:
+        if _is_of_a_fake(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@lru_cache(1_000)
+def _is_of_a_fake(file: str) -> bool:
+    return Path(file).parent.name == "fakes"
 
 
 @lru_cache(10_000)

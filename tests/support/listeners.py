@@ -79,6 +79,7 @@ class Around:
         self.began: list[bytes] = []
         self.refused: list[str] = []
         self.waits: dict[bytes, asyncio.Future[None]] = {}
+        self.placed: asyncio.Future[None] | None = None  # of a request with large batches
         self.callers: set[Caller] = set()
         self.large: set[int] = set()
         self.turn_takes_s = 0.0
@@ -124,7 +125,10 @@ class Around:
             return None
         if body.startswith(b"bad"):
             raise CloseConnectionError("bad")
-        if body.startswith(b"wait"):
+        if body.startswith(b"pend"):
+            self.placed = asyncio.get_running_loop().create_future()
+            caller.room.pend(len(frame), self.placed)
+        if body.startswith((b"wait", b"pend")):
             self.waits[body] = asyncio.get_running_loop().create_future()
             return itself(self._later(body)) if self.nested else self._later(body)
         return [body]

@@ -10,11 +10,12 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
 import pytest
+from closed_once import aio_closed_once, closed_once
 from waiting import wait_until
 
 import ottla
@@ -48,27 +49,13 @@ class Reader:
         self._thread = threading.Thread(target=read, args=(self,), name=self.group, daemon=True)
         self._thread.start()
 
-    @contextmanager
-    def consumer(self, **arguments: Any) -> Iterator[ottla.Consumer[Any, Any]]:
-        consumer = ottla.Consumer[Any, Any]("t", bootstrap=self.bootstrap, group=self.group, **{**LIMITS, **arguments})
-        closer = threading.Thread(target=lambda: self.stopped.wait() and consumer.close())
-        closer.start()
-        with consumer:
-            yield consumer
-        closer.join()
+    def consumer(self, **arguments: Any) -> AbstractContextManager[ottla.Consumer[Any, Any]]:
+        settings = {**LIMITS, **arguments, "bootstrap": self.bootstrap, "group": self.group}
+        return closed_once(self.stopped, ottla.Consumer[Any, Any]("t", **settings))
 
-    @asynccontextmanager
-    async def aio_consumer(self) -> AsyncIterator[ottla.aio.Consumer[Any, Any]]:
-        consumer = ottla.aio.Consumer[Any, Any]("t", bootstrap=self.bootstrap, group=self.group, **LIMITS)
-
-        async def close_in_time() -> None:
-            await asyncio.to_thread(self.stopped.wait)
-            await consumer.close()
-
-        closing = asyncio.create_task(close_in_time())
-        async with consumer:
-            yield consumer
-        await closing
+    def aio_consumer(self) -> AbstractAsyncContextManager[ottla.aio.Consumer[Any, Any]]:
+        settings = {**LIMITS, "bootstrap": self.bootstrap, "group": self.group}
+        return aio_closed_once(self.stopped, ottla.aio.Consumer[Any, Any]("t", **settings))
 
     def take(self, value: str) -> None:
         self.values[value] += 1

@@ -5,8 +5,9 @@
     12 partitionLeaderEpoch int32 | 27 baseTimestamp int64   | 53 baseSequence int32
     16 magic int8, 17 crc uint32  | 35 maxTimestamp int64    | 57 recordCount int32, 61 records
 
-A broker that decoded records would be slow: a header is 61 bytes, its records are thousands. So a broker checks and
-patches headers, and a record's bytes pass from the producer to the segment file and to the consumer unchanged (I4).
+A header is 61 bytes, its records are thousands. A broker patches headers, and a record's bytes pass from the producer
+to the segment file and to the consumer unchanged (I4). The broker goes through them once, before it appends them
+(module walk).
 
 The CRC-32C covers everything from the attributes on. What only the leader knows, the base offset and its leader epoch,
 lies before that and can be set without touching the CRC (rule 1). So the CRC that the producer computed protects the
@@ -177,9 +178,9 @@ def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
 def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
     """Return the header at `at` of a batch that a producer sent, after all checks that need no records.
 
-    These are sizes, magic, codec, the count against the offset delta, and the CRC (rule 64: headers are always
+    These are sizes, magic, codec, the CRC, and the count against the offset delta (rule 64: headers are always
     checked). `max_bytes` bounds one batch after compression (rule 65, message.max.bytes). Raises CORRUPT_MESSAGE,
-    UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE or MESSAGE_TOO_LARGE.
+    INVALID_RECORD, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE or MESSAGE_TOO_LARGE.
     """
     header = read_header(data, at)
     _check_format(header)
@@ -189,11 +190,15 @@ def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
             f"a batch of {header.size_bytes} bytes is larger than the limit of {max_bytes}",
             hint="send smaller batches or raise the topic's max.message.bytes",
         )
-    # The delta decides how many offsets the batch takes, so it must agree with the count. Whether the batch has room
-    # for that many records is checked by the log (storage.validator).
-    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
-        raise corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
     _check_bytes(data, at, header)
+    # The delta decides how many offsets the batch takes, so it must agree with the count. The walk compares that with
+    # the records.
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise OttlaError(
+            ErrorCode.INVALID_RECORD,
+            f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}",
+            hint="the CRC is right, so the client wrote the batch like this: report it to whoever maintains the client",
+        )
     return header
 
 

@@ -25,12 +25,17 @@ from ottla_core.records.record import MAX_TIMESTAMP_MS, Header
 
 
 class RecordBatchBuilder(ABC):
-    """A batch in the making, of at most `max_bytes` before compression. `twins.new_builder` makes it."""
+    """A batch in the making, of at most `max_bytes` before compression. `twins.new_builder` makes it.
+
+    A signal handler may raise within `append` or `grow`. The builder then holds what it held before or one whole record
+    more, and takes no further record. What it holds can be sealed.
+    """
 
     __slots__ = ("record_count",)
 
     def __init__(self) -> None:
         self.record_count = 0
+        """It is too low by one after an interrupted `append`, until `close`."""
 
     @property
     @abstractmethod
@@ -38,9 +43,15 @@ class RecordBatchBuilder(ABC):
         """This is the size of the present batch, uncompressed and with its header: an upper bound of what `seal`
         returns."""
 
+    @property
+    @abstractmethod
+    def takes_records(self) -> bool:
+        """It is False after an `append` or a `grow` that has raised."""
+
     @abstractmethod
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
-        """Add a record, whose offset delta is `record_count` before the call. Return False if it does not fit.
+        """Add a record, whose offset delta is `record_count` before the call. Return False if it does not fit, or if
+        the builder takes none.
 
         The first record always fits, whatever its size, because the limit that rejects it is the broker's. Raises
         INVALID_TIMESTAMP for a negative timestamp, and TypeError for anything but bytes. Then nothing is added.
@@ -49,6 +60,10 @@ class RecordBatchBuilder(ABC):
     @abstractmethod
     def grow(self, max_bytes: int) -> None:
         """Let a batch with at least one record take records up to `max_bytes`, which is more than before."""
+
+    @abstractmethod
+    def close(self) -> int:
+        """Return how many records the batch holds, which is `record_count` from now on. No record is added later."""
 
     @abstractmethod
     def _finish(self) -> tuple[BatchHeader, bytes]:
@@ -111,6 +126,13 @@ class SealedBatch:
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
         """Return False, because it takes no further record."""
         return False
+
+    @property
+    def takes_records(self) -> bool:
+        return False
+
+    def close(self) -> int:
+        return self.record_count
 
     @property
     def max_timestamp_ms(self) -> int:

@@ -71,12 +71,12 @@ def compress(codec: int, data: bytes) -> bytes:
     return _COMPRESS[Codec(codec)](data)
 
 
-def decompress(codec: int, data: Buffer) -> bytes:
-    """Return the decompressed bytes. Raises CORRUPT_MESSAGE for a frame that is wrong, is cut or exceeds
-    `output_limit`."""
+def decompress(codec: int, data: Buffer, most_bytes: int = MAX_OUTPUT_BYTES) -> bytes:
+    """Return the decompressed bytes. Raises CORRUPT_MESSAGE for a frame that is wrong, is cut or exceeds `output_limit`
+    or `most_bytes`."""
     if not len(data):
         return b""  # compaction leaves this of a batch without survivors
-    return _DECOMPRESS[Codec(codec)](memoryview(data), output_limit(len(data)))
+    return _DECOMPRESS[Codec(codec)](memoryview(data), min(most_bytes, output_limit(len(data))))
 
 
 def _gzip(data: bytes) -> bytes:

@@ -10,9 +10,10 @@ A length of -1 is a null. Source: KIP-98, KIP-82, org.apache.kafka.common.record
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Final
 
-from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader
+from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, Buffer
 from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
 from ottla_core.records.record import Header, Headers, RawRecord
 from ottla_core.records.varint import decode_varint, encode_varint
@@ -22,22 +23,29 @@ _NO_TIMESTAMP: Final = -1
 
 
 class PureBuilder(RecordBatchBuilder):
-    __slots__ = ("_base_timestamp", "_max_bytes", "_max_timestamp", "_records", "_size")
+    __slots__ = ("_base_timestamp", "_max_bytes", "_records", "_size", "_takes_records")
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__()
         self._max_bytes = max_bytes
         self._size = HEADER_SIZE
-        self._records: list[bytes] = []
+        self._records: list[tuple[int, bytes]] = []  # with their timestamps
         self._base_timestamp = _NO_TIMESTAMP
-        self._max_timestamp = _NO_TIMESTAMP
+        self._takes_records = True
 
     @property
     def size_bytes(self) -> int:
         return self._size
 
+    @property
+    def takes_records(self) -> bool:
+        return self._takes_records
+
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
         check_timestamp(timestamp_ms)
+        if not self._takes_records:
+            return False
+        self._takes_records = False
         base_timestamp = self._base_timestamp if self.record_count else timestamp_ms
         pieces = [b"\0", encode_varint(timestamp_ms - base_timestamp), encode_varint(self.record_count)]
         _add_bytes(pieces, key)
@@ -48,19 +56,24 @@ class PureBuilder(RecordBatchBuilder):
             _add_bytes(pieces, header_value)
         body = b"".join(pieces)
         record = encode_varint(len(body)) + body
-        if self.record_count and self._size + len(record) > self._max_bytes:
-            return False
-        self._records.append(record)
-        self._size += len(record)
-        self._base_timestamp = base_timestamp
-        self._max_timestamp = max(self._max_timestamp, timestamp_ms)
-        self.record_count += 1
-        return True
+        size = self._size + len(record)
+        fits = not self.record_count or size <= self._max_bytes
+        if fits:
+            self._base_timestamp, self._size = base_timestamp, size
+            self._records.append((timestamp_ms, record))
+            self.record_count = len(self._records)
+        self._takes_records = True
+        return fits
 
     def grow(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
 
+    def close(self) -> int:
+        self.record_count = len(self._records)
+        return self.record_count
+
     def _finish(self) -> tuple[BatchHeader, bytes]:
+        self.close()
         header = BatchHeader(
             base_offset=0,
             batch_length=0,
@@ -70,13 +83,13 @@ class PureBuilder(RecordBatchBuilder):
             attributes=0,
             last_offset_delta=self.record_count - 1,
             base_timestamp=self._base_timestamp,
-            max_timestamp=self._max_timestamp,
+            max_timestamp=max(timestamp_ms for timestamp_ms, _ in self._records),
             producer_id=NO_PRODUCER_ID,
             producer_epoch=-1,
             base_sequence=-1,
             record_count=self.record_count,
         )
-        return header, b"".join(self._records)
+        return header, b"".join(record for _, record in self._records)
 
 
 class PureSource:
@@ -86,12 +99,12 @@ class PureSource:
 
     __slots__ = ("_header", "_records")
 
-    def __init__(self, header: BatchHeader, records: bytes) -> None:
+    def __init__(self, header: BatchHeader, records: Buffer) -> None:
         self._header = header
-        self._records = records
+        self._records = bytes(records)
 
-    def offsets(self) -> Iterator[int]:
-        return (record[0] for record in self.records())
+    def each(self, *fields: int) -> Iterator[Any]:
+        return map(itemgetter(*fields), self.records())
 
     def records(self) -> Iterator[RawRecord]:
         data, at = self._records, 0

@@ -8,18 +8,14 @@ would cost more than it saves, because each record that waits is one more for th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, pairwise, starmap
-from operator import lt
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader, Buffer, check_stored, corrupt
-from ottla_core.records.compression import decompress
+from ottla_core.records.batch import BatchHeader, Buffer, check_stored, corrupt
 from ottla_core.records.record import RawRecord, RecordSource
 from ottla_core.records.twins import twin
-
-_AT_ONCE: Final = 4096
+from ottla_core.records.walk import DamagedRecordsError, walk_source, without_codec
 
 
 class BatchRecords:
@@ -60,46 +56,17 @@ def read_records(batch: Buffer, *, pure: bool = False) -> BatchRecords:
 def sound_records(header: BatchHeader, batch: Buffer, *, pure: bool = False) -> BatchRecords:
     """Do as `read_records` does, for the batch of `header`, which has passed `check_stored`: its bytes are what was
     written."""
-    records = decompress(header.codec, memoryview(batch)[HEADER_SIZE:])
-    plain = header._replace(attributes=header.attributes & ~CODEC_MASK) if header.codec else header
+    plain, records = without_codec(header, batch)
     source = twin(pure=pure).source(plain, records)
     try:
-        _check(header, source)
+        walk_source(source, header.base_offset, header.next_offset)
     except UnicodeDecodeError:
         # A header's name is not UTF-8. Only the pure twin reads it as Java does.
         return sound_records(header, batch, pure=True)
+    except DamagedRecordsError as damage:
+        raise OttlaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the batch at offset {header.base_offset} can't be read: {damage}",
+            hint=f"the producer wrote a malformed batch; to skip it, seek to offset {header.next_offset}",
+        ) from None
     return BatchRecords(source, header.record_count)
-
-
-def _check(header: BatchHeader, source: RecordSource) -> None:
-    """Walk all records, whose offsets must rise within the batch (by one, if the count leaves no gap)."""
-    try:
-        if not (_are_all(header, source) or _rise(header, source.offsets())):
-            raise _unreadable(header, "its records' offsets don't rise from the first to the last")
-    except source.DAMAGE as damage:
-        raise _unreadable(header, str(damage)) from None
-
-
-def _are_all(header: BatchHeader, source: RecordSource) -> bool:
-    """Return whether no offset of a batch of few records is left out. That is so for most batches, and is compared all
-    at once."""
-    if header.record_count > _AT_ONCE or header.next_offset - header.base_offset != header.record_count:
-        return False
-    return list(source.offsets()) == [*range(header.base_offset, header.next_offset)]
-
-
-def _rise(header: BatchHeader, offsets: Iterable[int]) -> bool:
-    rising = starmap(lt, pairwise(chain((header.base_offset - 1,), offsets, (header.next_offset,))))
-    # Each step of this loop is short, because in between a thread lets others have the interpreter.
-    while group := list(islice(rising, _AT_ONCE)):
-        if not all(group):
-            return False
-    return True
-
-
-def _unreadable(header: BatchHeader, reason: str) -> OttlaError:
-    return OttlaError(
-        ErrorCode.CORRUPT_MESSAGE,
-        f"the batch at offset {header.base_offset} can't be read: {reason}",
-        hint=f"the producer wrote a malformed batch; to skip it, seek to offset {header.next_offset}",
-    )

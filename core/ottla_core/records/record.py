@@ -30,7 +30,9 @@ class RecordSource(Protocol):
 
     DAMAGE: ClassVar[tuple[type[Exception], ...]]
 
-    def offsets(self) -> Iterator[int]: ...
+    def each(self, *fields: int) -> Iterator[Any]:
+        """Yield these fields of each record: the field itself, or a tuple of several."""
+        ...
 
     def records(self) -> Iterator[RawRecord]: ...
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from ottla_core.records.batch import BatchHeader
+from ottla_core.records.batch import BatchHeader, Buffer
 from ottla_core.records.builder import RecordBatchBuilder
 from ottla_core.records.record import RecordSource
 
@@ -21,7 +21,7 @@ class Twin(NamedTuple):
 
     name: str
     builder: Callable[[int], RecordBatchBuilder]
-    source: Callable[[BatchHeader, bytes], RecordSource]
+    source: Callable[[BatchHeader, Buffer], RecordSource]
 
 
 @cache

@@ -150,8 +150,9 @@ class App:
                 wait is shortened by a random amount, up to half of it.
             dead_letter: the topic for dead letters: records that failed every attempt, whose handler raised
                 RejectError, or that can't be deserialized. A dead letter keeps the record's key, value and headers, and
-                gets additional headers `ottla.…`. Without a dead-letter topic, the app stops at such a record with
-                HandlerError, and tries the record again when it next runs.
+                gets additional headers `ottla.…`. A batch that can't be read (UnreadableBatchError) becomes one dead
+                letter, whose value is the batch as it lies in the log, up to 512 KiB. Without a dead-letter topic, the
+                app stops at such a record or batch with HandlerError, and tries it again when it next runs.
             key, value: deserializers, as for ottla.Consumer. By default, `value` follows the type annotation of the
                 handler's first parameter, or is auto if the parameter has no annotation.
             max_in_flight: the maximum number of records that are read but not committed, and therefore the maximum

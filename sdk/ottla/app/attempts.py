@@ -13,6 +13,7 @@ from ottla.app.context import Context, Send, ThreadContext
 from ottla.app.dead_letters import dead_letter_headers, message_of
 from ottla.app.handler import RecordHandler
 from ottla.app.threads import HandlerThreads
+from ottla.consumer.completed_fetch import UnreadableBatch
 from ottla.errors import ErrorCode, HandlerError, OttlaError, RejectError, SerializationError, TransactionAborted
 from ottla.machines.lanes import Job
 from ottla.machines.progress import PartitionProgress
@@ -24,8 +25,8 @@ from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.app")
 
-Work = tuple[RawRecord, PartitionProgress]
-"""A record as it was read, and its partition's progress."""
+Work = tuple[RawRecord | UnreadableBatch, PartitionProgress]
+"""A record as it was read, or a batch that can't be read, and the partition's progress."""
 
 
 class HandlingOutcome(Enum):
@@ -78,6 +79,8 @@ class Attempts:
             job.attempts = attempts
             return await self._give_up(job, given_up)
         job.attempts = max(job.attempts, attempts + 1)
+        if isinstance(raw, UnreadableBatch):
+            return await self._give_up(job, raw.error)
         try:
             record = self._handler.serdes.record(job.partition, raw)
         except SerializationError as error:

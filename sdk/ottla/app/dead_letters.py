@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.consumer.completed_fetch import UnreadableBatch
 from ottla.errors import OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.records.record import Header, RawRecord
@@ -24,7 +25,7 @@ _MESSAGE_CHARACTERS: Final = 1000
 
 
 def dead_letter_headers(
-    partition: TopicPartition, raw: RawRecord, error: BaseException, attempts: int, group: str
+    partition: TopicPartition, raw: RawRecord | UnreadableBatch, error: BaseException, attempts: int, group: str
 ) -> list[Header]:
     """Return the record's own headers and those of ORIGIN. If a name occurs twice, the last one is the newest."""
     kind = type(error)

@@ -19,7 +19,7 @@ from ottla.app.context import Send
 from ottla.app.handler import RecordHandler
 from ottla.client.offsets import OffsetAndMetadata, Offsets
 from ottla.consumer.batch import Batch
-from ottla.consumer.completed_fetch import first_offset
+from ottla.consumer.completed_fetch import first_offset, offset_after
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.group.listener import Partitions, RebalanceListener
 from ottla.errors import (
@@ -80,6 +80,7 @@ class Worker:
         self._commit_at = self._loop.time() + handler.commit_interval_s
         self._commit_again_at = 0.0
         self._consumer: Final = consumer_of(handler, consumer, _Rebalances(self))
+        self._consumer.reader.keeps_unreadable = True
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix=self._consumer.client_id)
 
     async def run(self) -> None:
@@ -132,7 +133,7 @@ class Worker:
             progress = self._in_flight.of(partition, first_offset(part), batch.topic_ids.get(partition))
             for raw in part:
                 sizes.append(_size_bytes(raw))
-                progress.begin(raw[0])
+                progress.begin(raw[0], offset_after(raw))
                 lane = (raw[0] if raw[2] is None else raw[2]) if by_key else None
                 self.lanes.add(Job(partition, lane, sizes[-1], (raw, progress)))
         self._largest_bytes = max(sizes, default=self._largest_bytes)
@@ -309,6 +310,6 @@ class _Rebalances(RebalanceListener):
 
 
 def _size_bytes(raw: RawRecord) -> int:
-    _, _, key, value, headers = raw
+    key, value, headers = raw[2:5]
     named = sum(len(name) + len(text or b"") for name, text in headers)
     return _RECORD_BYTES + len(key or b"") + len(value or b"") + named

@@ -2,6 +2,7 @@
 
 When the reader reaches a batch, the whole batch is checked and decompressed. So nothing is raised between two of its
 records, and a damaged batch is an error of that batch alone: the records before it were returned, and a seek passes it.
+If its checksum is right, its producer wrote it like that. Then the reader decides whether it raises or goes on.
 Until then it stays as bytes, because a seek or a stop may make it needless.
 
 Some of the data is not returned. These are records below the position (rule 57: batches may start below the fetch
@@ -12,18 +13,21 @@ past them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from ottla.consumer.metrics import Consumed
-from ottla.errors import OttlaError, error_from_code
+from ottla.errors import OttlaError, UnreadableBatchError, error_from_code
 from ottla.machines.position import FetchedData, Position
 from ottla_core.model import TopicPartition
 from ottla_core.records.aborted import AbortedTransactions
-from ottla_core.records.batch import BatchHeader, iter_headers
-from ottla_core.records.reader import read_records
-from ottla_core.records.record import RawRecord
+from ottla_core.records.batch import BatchHeader, check_stored, iter_headers
+from ottla_core.records.reader import sound_records
+from ottla_core.records.record import Header, RawRecord
+
+MOST_KEPT_BYTES: Final = 512 << 10
+"""The part of a batch that is kept although it can't be read. A broker takes a record of this size."""
 
 
 class OpenBatch:
@@ -36,7 +40,7 @@ class OpenBatch:
         self.next_offset = header.next_offset
         self.has_log_append_time = header.has_log_append_time
         # This checks and decompresses all of it, so that later steps can't fail.
-        self._records = read_records(data)
+        self._records = sound_records(header, data)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -63,6 +67,20 @@ class Records(list[RawRecord]):
         return [[raw[field] for raw in self] for field in fields]
 
 
+class UnreadableBatch(NamedTuple):
+    """A batch that can't be read, as a raw record in its place.
+
+    Reading continues at `error.next_offset`. `value` is the batch as it lies in the log, up to `MOST_KEPT_BYTES`.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+    error: UnreadableBatchError
+
+
 RecordRange = OpenBatch | Records
 """Some records of one partition, in order; a range that is returned is never empty."""
 
@@ -74,7 +92,17 @@ def first_offset(part: RecordRange) -> int:
 
 def next_offset(part: RecordRange) -> int:
     """Return the offset at which reading continues after `part`."""
-    return part.next_offset if isinstance(part, OpenBatch) else part[-1][0] + 1
+    return part.next_offset if isinstance(part, OpenBatch) else offset_after(part[-1])
+
+
+def offset_after(raw: RawRecord) -> int:
+    """Return the offset at which reading continues after `raw`."""
+    return raw.error.next_offset if isinstance(raw, UnreadableBatch) else raw[0] + 1
+
+
+def raise_unreadable(batch: UnreadableBatch) -> None:
+    """Raise UnreadableBatchError."""
+    raise batch.error
 
 
 class CompletedFetch:
@@ -85,6 +113,7 @@ class CompletedFetch:
         "_consumed",
         "_current",
         "_log_append_time",
+        "_on_unreadable",
         "_uncounted",
         "epoch",
         "fetched",
@@ -94,8 +123,15 @@ class CompletedFetch:
         "version",
     )
 
-    def __init__(self, fetched: FetchedData, consumed: Consumed) -> None:
+    def __init__(
+        self,
+        fetched: FetchedData,
+        consumed: Consumed,
+        on_unreadable: Callable[[UnreadableBatch], RecordRange | None] = raise_unreadable,
+    ) -> None:
+        """Open the data. `on_unreadable` returns what takes the place of a batch that can't be read, or raises."""
         self.fetched = fetched
+        self._on_unreadable = on_unreadable
         self._consumed = consumed
         self.position: Position = fetched.position
         self.partition: TopicPartition = fetched.position.partition
@@ -162,7 +198,9 @@ class CompletedFetch:
             self.epoch = header.leader_epoch
             self._log_append_time = header.has_log_append_time
             if not (header.is_control or left_out):
-                yield self._in_range(self._open(header, data[at : at + header.size_bytes]), first, stop)
+                opened = self._open(header, data[at : at + header.size_bytes])
+                if opened is not None:
+                    yield self._in_range(opened, first, stop) if isinstance(opened, OpenBatch) else opened
             # After the yield, which means after the batch is used up: an offset counts once its records were returned.
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
 
@@ -172,12 +210,30 @@ class CompletedFetch:
         raws = (raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop))
         return Records(raws, opened.has_log_append_time)
 
-    def _open(self, header: BatchHeader, data: memoryview) -> OpenBatch:
+    def _open(self, header: BatchHeader, data: memoryview) -> RecordRange | None:
         try:
-            return OpenBatch(header, data)
+            check_stored(data)
         except OttlaError as error:
             hint = (
                 "read again; if the error persists, the log is damaged there: "
                 f"to continue without that batch, seek to {header.next_offset}"
             )
             raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None
+        try:
+            return OpenBatch(header, data)
+        except OttlaError as error:
+            batch = self._unreadable(header, data, error)
+        return self._on_unreadable(batch)
+
+    def _unreadable(self, header: BatchHeader, data: memoryview, error: OttlaError) -> UnreadableBatch:
+        reason = UnreadableBatchError(
+            f"{self.partition}: {error.message}",
+            hint=f"its producer wrote it like this; to continue after it, seek to {header.next_offset}, or set "
+            "on_bad_record='skip'",
+            topic=self.partition.topic,
+            partition=self.partition.partition,
+            offset=header.base_offset,
+            next_offset=header.next_offset,
+        )
+        kept = bytes(data[:MOST_KEPT_BYTES])
+        return UnreadableBatch(header.base_offset, header.max_timestamp, None, kept, [], reason)

@@ -115,7 +115,8 @@ class Consumer(Generic[K, V]):
             dict, list, a dataclass or a pydantic model, read from JSON) or a callable. A null is always returned as
             None.
         on_bad_record: what to do with a record that can't be deserialized: "raise" SerializationError (at each read,
-            until you seek past the record) or "skip" it and log a line. A damaged batch always raises an error.
+            until you seek past the record) or "skip" it and log a line. The same choice applies to a batch that can't
+            be read although its checksum is right (UnreadableBatchError). A wrong checksum always raises an error.
         auto_offset_reset: where to continue when the position is not in the log (OFFSET_OUT_OF_RANGE only): "earliest",
             "latest" or "none" (raise OffsetOutOfRangeError). The default is "earliest" if `start` is "earliest" or a
             time, else "latest". After an unclean election, the new leader may lack records that this consumer has read.

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Final, Generic, Protocol
+from typing import Final, Generic, Protocol, cast
 
 from ottla.consumer.batch import Batch, Segment
-from ottla.consumer.completed_fetch import CompletedFetch, RecordRange, Records, next_offset
+from ottla.consumer.completed_fetch import CompletedFetch, RecordRange, Records, UnreadableBatch, next_offset
 from ottla.consumer.concurrent_use import ConcurrentUseGuard
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.record_iterator import Handing
@@ -63,6 +63,8 @@ class RecordReader(Generic[K, V]):
         self._clock: Final = context.fetcher.clock
         self._serdes: Final = serdes
         self._skip_bad: Final = skip_bad
+        self.keeps_unreadable = False
+        """Whether an UnreadableBatch is returned in the place of a batch that can't be read. For `poll` only."""
         self._left = most
         self._consumed: Final = context.fetcher.consumed
         self._run: CompletedFetch | None = None
@@ -261,7 +263,7 @@ class RecordReader(Generic[K, V]):
             fetched = self._wait(max(_NO_WAIT, left))
             if fetched is not None:
                 self._consumed.bytes += len(fetched.records)
-                self._run = CompletedFetch(fetched, self._consumed)
+                self._run = CompletedFetch(fetched, self._consumed, self._on_unreadable)
             # With records in hand it never waits: the caller gets what is there, and partitions can be given up.
             elif left <= 0 or holding or self._fetcher.hurried:
                 return None
@@ -379,6 +381,14 @@ class RecordReader(Generic[K, V]):
             else:
                 good.append(raw)
         return Records(good, part.has_log_append_time)
+
+    def _on_unreadable(self, batch: UnreadableBatch) -> RecordRange | None:
+        if self.keeps_unreadable:
+            return Records([cast(RawRecord, batch)], has_log_append_time=False)
+        if not self._skip_bad:
+            raise batch.error
+        logger.warning("skipped: %s", batch.error.message)
+        return None
 
     def _on_bad_record(self, error: SerializationError) -> None:
         if not self._skip_bad:

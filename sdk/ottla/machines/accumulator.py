@@ -173,7 +173,7 @@ class Accumulator(RecordBuffer):
             if self._in_flight.at(route.address) >= self.limits.requests_per_broker:
                 return
             request = OutgoingRequest(route.address, sent_at=now)
-        if queue.open is not None and not queue.closed:
+        if queue.head() is queue.open:
             # From here on it takes no more records, and its size is known.
             self._close(queue)
         batch = queue.closed[0]

@@ -41,11 +41,12 @@ class PartitionProgress:
         self._out_of_order: set[int] = set()  # those of them that are finished
         self._front: deque[int] = deque()  # finished, all before them too, and not committed
 
-    def begin(self, offset: int) -> None:
-        """Note that a record was read; offsets come in ascending order."""
+    def begin(self, offset: int, end: int | None = None) -> None:
+        """Note that a record was read; offsets come in ascending order. Reading continues at `end`, by default after
+        the record."""
         assert offset >= self.end, f"{offset} comes after {self.end - 1}"
         self._open.append(offset)
-        self.end = offset + 1
+        self.end = offset + 1 if end is None else end
 
     def finish(self, offset: int) -> None:
         """Note that a record is handled, or is in the dead-letter topic. A record of a lost end counts for nothing."""

@@ -97,6 +97,13 @@ class PartitionQueue:
         """Return the oldest batch that is not in flight, or None."""
         return self.closed[0] if self.closed else self.open
 
+    def close(self) -> None:
+        """Let the open batch wait behind the closed ones. If an interrupt came in between, it is in both places, and
+        this is called again before the batch leaves."""
+        if self.open is not None and (not self.closed or self.closed[-1] is not self.open):
+            self.closed.append(self.open)
+        self.open = None
+
     def may_leave(self, batch: ProducerBatch, now: float) -> bool:
         """Return whether `batch`, the head, may leave after the batches in flight."""
         if self.sequences is None:

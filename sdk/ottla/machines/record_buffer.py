@@ -7,6 +7,10 @@ batch. So the batch takes no record that would have lost more than a tenth of it
 
 Each batch counts with its limit while it is open and with its real size once it is closed. Requests in flight also
 count, because they hold a second copy of their batches.
+
+A signal handler may raise within any call here, on the user's thread, and CPython runs handlers only at calls, at the
+beginning of functions, and in loops. So what belongs together is stored in one line without a call, after all else. A
+batch whose builder was interrupted takes no further record, and has its records counted when it is closed (I44).
 """
 
 from __future__ import annotations
@@ -84,7 +88,7 @@ class RecordBuffer:
         batch = queue.open
         if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
             return None
-        batch.count += 1
+        batch.count = batch.builder.record_count
         return batch
 
     def append_to_new(
@@ -114,12 +118,11 @@ class RecordBuffer:
         builder = self._new_builder(full_bytes)
         builder.append(timestamp_ms, key, value, headers)
         self._close(queue)
-        queue.open = self._enter(queue, builder, charged, now)
-        return queue.open
+        return self._open(queue, ProducerBatch(queue.partition, builder, self._new_ticket(), now, self.limits, charged))
 
     def _may_grow(self, queue: PartitionQueue, batch: ProducerBatch, size_bytes: int, now: float) -> bool:
         """Return whether the full, open batch takes a further record of this size."""
-        if not queue.closed and not queue.in_flight:
+        if not batch.builder.takes_records or not (queue.closed or queue.in_flight):
             return False
         largest_bytes = min(self.limits.grown_bytes, queue.largest_bytes)
         return batch.builder.size_bytes + size_bytes <= largest_bytes and (
@@ -137,8 +140,7 @@ class RecordBuffer:
             return False
         assert isinstance(batch.builder, RecordBatchBuilder)
         batch.builder.grow(grown_bytes)
-        self._charged_bytes += grown_bytes - batch.charged_bytes
-        batch.charged_bytes = grown_bytes
+        self._charge(batch, grown_bytes)
         batch.grown = True
         return True
 
@@ -152,10 +154,10 @@ class RecordBuffer:
         if not self._has_room_for(sealed.size_bytes, sealed.size_bytes):
             return None
         self._close(queue)
-        batch = self._enter(queue, sealed, sealed.size_bytes, now)
-        batch.count = sealed.record_count
-        batch.topic_id = topic_id
-        queue.closed.append(batch)
+        batch = ProducerBatch(queue.partition, sealed, self._new_ticket(), now, self.limits, sealed.size_bytes)
+        batch.count, batch.topic_id = sealed.record_count, topic_id
+        self._open(queue, batch)
+        self._close(queue)
         return batch
 
     def _has_room_for(self, size_bytes: int, charged: int) -> bool:
@@ -167,21 +169,23 @@ class RecordBuffer:
             return False
         return True
 
-    def _enter(
-        self, queue: PartitionQueue, builder: RecordBatchBuilder | SealedBatch, charged: int, now: float
-    ) -> ProducerBatch:
-        batch = ProducerBatch(queue.partition, builder, self._new_ticket(), now, self.limits, charged)
-        self._charged_bytes += charged
-        self.incomplete[batch] = None
-        self._waiting[queue] = None
+    def _open(self, queue: PartitionQueue, batch: ProducerBatch) -> ProducerBatch:
+        charged = self._charged_bytes + batch.charged_bytes
+        queue.open, self._charged_bytes, self.incomplete[batch], self._waiting[queue] = batch, charged, None, None
         return batch
 
     def _close(self, queue: PartitionQueue) -> None:
-        batch, queue.open = queue.open, None
+        """Close the open batch, if there is one. Its records and bytes are then known."""
+        batch = queue.open
         if batch is not None:
-            queue.closed.append(batch)
-            self._charged_bytes += batch.builder.size_bytes - batch.charged_bytes
-            batch.charged_bytes = batch.builder.size_bytes
+            batch.count = batch.builder.close()
+            self._charge(batch, batch.builder.size_bytes)
+            queue.close()
+
+    def _charge(self, batch: ProducerBatch, size_bytes: int) -> None:
+        """Let the batch count with this size."""
+        charged_bytes = self._charged_bytes + size_bytes - batch.charged_bytes
+        self._charged_bytes, batch.charged_bytes = charged_bytes, size_bytes
 
     @property
     def used_bytes(self) -> int:

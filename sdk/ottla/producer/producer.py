@@ -233,7 +233,8 @@ class Producer(Generic[K, V]):
         to `max_block` for the topic's metadata and for space in the buffer.
 
         Raises SerializationError, UnknownTopicError, BufferFullError, RecordTooLargeError, ConfigError (no topic, no
-        such partition, or the producer is closed) and ConnectError. If `send` raises, the record was not sent.
+        such partition, or the producer is closed) and ConnectError. If `send` raises one of these, the record was not
+        sent. If a signal handler raises within `send`, the record may be sent, as a whole, or not.
         """
         name = topic or self._topic
         target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it raises for None

@@ -61,6 +61,7 @@ from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
 from ottla_core.process.admin_http import AdminHttp
 from ottla_core.process.lifecycle import AdminPort, Component, ServiceApp
+from ottla_core.records.twins import twin
 from ottla_core.rpc.internal_tls import open_internal_tls
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.security.service_identity import Role
@@ -118,6 +119,7 @@ class _Parts:
         admin: AdminPort,
         run_cleaning: Run,
     ) -> None:
+        twin()  # its import takes a hundred milliseconds, which the first batch must not take on the loop
         self.config, self.store, self.clock, self._admin = config, store, clock, admin
         self.metrics, self.threads = Metrics(), DiskThreads()
         self.metadata = metadata = MetadataFollower(store, config.cluster_id)

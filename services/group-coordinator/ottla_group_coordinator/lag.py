@@ -171,12 +171,16 @@ async def _add_times(
 
 
 def _timestamp_at(records: bytes, offset: int) -> int | None:
-    """Return the timestamp of the first record from `offset` on. Return None if the batch ends before it or its
-    timestamps mean nothing."""
+    """Return the timestamp of the first record from `offset` on. Return None if the batch ends before it, if its
+    timestamps mean nothing, or if no one can read it."""
     view = memoryview(records)
     for at, header in iter_headers(records):
         if header.next_offset > offset and not header.is_control:
-            for record_offset, timestamp_ms, *_ in read_records(view[at : at + header.size_bytes]):
+            try:
+                found = read_records(view[at : at + header.size_bytes])
+            except OttlaError:
+                return None
+            for record_offset, timestamp_ms, *_ in found:
                 if record_offset >= offset:
                     return None if timestamp_ms < 0 else timestamp_ms
     return None

@@ -27,6 +27,7 @@ TopicIds = Mapping[str, str]
 Json = dict[str, dict[str, Any]]
 
 ID, EPOCHS, OPEN = "id", "epochs", "open"
+NOT_PARTITIONS: Final = (ID, EPOCHS, OPEN)
 """These keys are beside the numbers of a topic's partitions."""
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
@@ -59,7 +60,7 @@ def from_json(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartit
         TopicPartition(topic, int(number)): at
         for topic, numbers in json_offsets.items()
         for number, at in numbers.items()
-        if number not in (ID, EPOCHS, OPEN)
+        if number not in NOT_PARTITIONS
     }
 
 

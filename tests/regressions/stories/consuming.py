@@ -167,7 +167,16 @@ def _beside_no_express_fetch(original, self, target):
     return target not in self._express
 
 
+def _always_raising(original, self, batch):
+    raise batch.error
+
+
 STORIES = (
+    Story(
+        "unreadable-batch-stops-its-readers-for-ever",
+        "A batch that its producer had written wrongly stopped readers that skip bad records, and Apps, for ever",
+        instead_of("ottla.consumer.reader:RecordReader._on_unreadable", _always_raising),
+    ),
     Story(
         "interrupted-seek-ends-reading",
         "Ctrl-C in the midst of seek() or pause(), caught by the program, left a partition that was not read any more",

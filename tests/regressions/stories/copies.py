@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.regressions.injection import instead_of, skipped
 from tests.regressions.story import Story
 
-from ottla_core.records.leader_epochs import EpochStart
-
 _LOG = "ottla_broker.storage.log"
 
 
@@ -21,9 +19,9 @@ def _by_batches_alone(original, self, records, told, leader_start, now_ms, *, pu
 def where_the_first_batch_is(original, headers, end_offset, latest_epoch):
     shown = []
     for header in headers:
-        if header.leader_epoch > latest_epoch:
-            latest_epoch = header.leader_epoch
-            shown.append(EpochStart(latest_epoch, header.base_offset))
+        for start in original([header], header.base_offset, latest_epoch):
+            latest_epoch = start.epoch
+            shown.append(start)
     return shown
 
 

@@ -48,6 +48,16 @@ def _keeping_the_frame(original, backend, context):
 
 STORIES = (
     Story(
+        "headers-take-gigabytes",
+        "A record of 64 MiB, in a batch of 700 KB, had 33 million headers: a broker held all of them as objects",
+        constant("ottla_core.records.walk:PIECE_BYTES", 1 << 30),
+    ),
+    Story(
+        "one-client-fills-what-waits",
+        "One connection's large batches filled the room for what waits to be walked, and others' were refused",
+        skipped("ottla_broker.kafka.network.budget:Account.pend"),
+    ),
+    Story(
         "client-gone-behind-what-is-not-read",
         "A client that parked a fetch, sent 256 KB behind it and left held its connection for as long as it liked",
         skipped(f"{_NETWORK}.connection:has_ended", False),

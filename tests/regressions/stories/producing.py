@@ -43,6 +43,11 @@ def _quickly_after_an_error(original, self, limit_s, quiet_s=float("inf")):
     original(self, limit_s if quiet_s == float("inf") else 0.1)
 
 
+def _counted_by_the_caller(original, self):
+    drafts, header = original(self)
+    return drafts._replace(record_count=self.record_count), header
+
+
 def _watched_by_nobody(original, self, producer):
     from ottla.producer import closing
 
@@ -215,6 +220,11 @@ STORIES = (
         "transactional-queues-never-forgotten",
         "A transactional producer kept a queue for each partition it had ever sent to, its sequences too",
         constant("ottla.machines.sequences:OwnedSequences.spent", False),
+    ),
+    Story(
+        "interrupted-send-writes-a-batch-that-no-one-reads",
+        "A signal handler raised within `send`, behind the copy of a record: the batch held it and did not count it",
+        instead_of("ottla_core.records.compiled:CompiledBuilder._ended", _counted_by_the_caller),
     ),
     Story(
         "producer-that-only-counted",

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from batches import NOON, raw_batch, sealed, simple_records
 from groups import Shard, subscription
 from waiting import until
 
@@ -18,7 +19,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.telemetry import Metrics
 from ottla_group_coordinator import scraped_metrics as under_test
 from ottla_group_coordinator.group_metrics import GroupMetrics
-from ottla_group_coordinator.lag import Lag, Lags
+from ottla_group_coordinator.lag import Lag, Lags, _timestamp_at
 from ottla_group_coordinator.machines import history
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings
@@ -289,3 +290,9 @@ def test_what_many_who_go_at_once_had_is_remembered_together() -> None:
     step.remember({TopicPartition("t", n): "m3" for n in range(3, history.MOST_READ + 3)})
     assert len(remembered) == 3, "that would be too many"
     assert len(before.former_readers) == 1
+
+
+def test_a_batch_that_no_one_can_read_has_no_time() -> None:
+    """Its lag is known all the same, and so is that of the leader's other partitions."""
+    assert _timestamp_at(raw_batch(b"no records at all, really", 3), 1) is None
+    assert _timestamp_at(sealed(simple_records(3)), 1) == NOON + 1

@@ -120,12 +120,15 @@ def test_impossible_timestamp_is_refused_and_adds_nothing(timestamp_ms: int, pur
 
 
 def test_what_is_not_bytes_is_refused_and_adds_nothing(pure: bool) -> None:
-    builder = new_builder(1000, pure=pure)
     for key, value in (("text", b"x"), (b"x", "text"), (b"x", 5)):
+        builder = new_builder(1000, pure=pure)
+        assert builder.append(NOON, None, b"x", (("a tuple", b"will do"),))
+        size_bytes = builder.size_bytes
         with pytest.raises(TypeError):
             builder.append(NOON, key, value)  # type: ignore[arg-type]  # what no type allows
-    assert (builder.record_count, builder.size_bytes) == (0, HEADER_SIZE)
-    assert builder.append(NOON, None, b"x", (("a tuple", b"will do"),))
+        assert (builder.record_count, builder.size_bytes) == (1, size_bytes)
+        assert not builder.append(NOON, None, b"y"), "nor anything after it"
+        assert [value for *_, value, _ in read_records(builder.seal(), pure=pure)] == [b"x"]
 
 
 def test_records_that_do_not_shrink_or_shrink_too_well_are_stored_as_they_are(pure: bool) -> None:

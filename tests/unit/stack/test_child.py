@@ -17,10 +17,11 @@ DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WILLING}
 
 
 async def started(program: str, directory: Path) -> Child:
-    """A child that is up and has said so."""
+    """A child that is up and has said so, to its log and to its supervisor, in either order."""
     child = Child("broker-0", [sys.executable, "-c", program], ChildLog(directory / "broker-0.log"), lambda: None)
     child.start()
     await until(lambda: child.log.path.exists() and child.log.path.read_bytes() == b"up\n")
+    await until(lambda: child.identity is not None)
     return child
 
 

@@ -17,8 +17,9 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, check_stored, corrupt
 
 _DAMAGED: Final = (
-    "the log is left as it is; stop the broker, move the partition's directory away and start it: it copies the "
-    "partition from its leader"
+    "the log is left as it is; if another replica's log is sound there, stop the broker, move the partition's "
+    "directory away and start it: it copies the partition from its leader. If every replica says this, the batch's "
+    "producer wrote it like that, and the log is compacted again only once that batch is gone"
 )
 
 

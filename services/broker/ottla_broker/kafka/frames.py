@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from ottla_broker.kafka.access import EVERYTHING, Access, KeptDecisions
 from ottla_broker.kafka.answer_budget import AnswerBudget
 from ottla_broker.listener_settings import ONLY_LISTENER
-from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
+from ottla_broker.replication.response_memory import UNBOUNDED, ConnectionRoom
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
 from ottla_core.security.login import Login
 from ottla_core.security.principal import ANONYMOUS
@@ -87,7 +87,7 @@ class Caller:
     client_host: str
     dialled_host: str
     listener: str = ONLY_LISTENER
-    room: ResponseRoom = field(default=UNBOUNDED, compare=False)
+    room: ConnectionRoom = field(default=UNBOUNDED, compare=False)
     announcement: Announcement = field(default_factory=Announcement, compare=False)
     decisions: KeptDecisions = field(default_factory=KeptDecisions, compare=False)
     answers: AnswerBudget = field(default_factory=AnswerBudget, compare=False)

@@ -23,11 +23,13 @@ from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log import Log
-from ottla_broker.storage.validator import check_appendable, check_imported
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.validator import Walk, check_appendable, check_imported
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import ANY_OFFSET, whole_batches
+from ottla_core.records.walk import SlowWalkError
 
 _log = logging.getLogger(__name__)
 
@@ -86,18 +88,19 @@ class DiskLog:
         """Read like `Log.read`, over everything that was appended, committed or not."""
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
-    async def look_inside(self, records: bytes) -> bool:
-        """Check, in a thread, the part of `Log.append`'s checks that takes long. Return whether there was any.
+    async def walk(self, records: bytes) -> LogConfig:
+        """Check what `Log.append` checks of batches, in a thread if that takes long. Return the config by which it was
+        done.
 
         Raises what `Log.append` raises.
         """
         config = self.log.config
-        # Records are decoded only where the log depends on them (rule 64: compacted topics require a key).
-        # Decompressing a legal batch of 828 KB took 0.6 s, which the loop can't give.
-        if config.compacts:
-            check = partial(check_appendable, records, config, self._clock.wall_ms(), transactional=True)
+        check = partial(check_appendable, records, config, self._clock.wall_ms(), transactional=True)
+        try:
+            check(walk=Walk.QUICK)
+        except SlowWalkError:
             await self._threads.work(check)
-        return config.compacts
+        return config
 
     async def check_imported(self, records: bytes) -> None:
         """Check imported batches in a thread. Raises INVALID_RECORD and RECORD_LIST_TOO_LARGE."""

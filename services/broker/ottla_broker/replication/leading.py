@@ -35,6 +35,7 @@ from ottla_broker.storage.owned import OwnedBatches, append_owned, find_repeated
 from ottla_broker.storage.positioned import in_epoch
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.transactions.markers import append_marker, find_repeated_marker
+from ottla_broker.storage.validator import Walk
 from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -196,15 +197,15 @@ class Leading:
         records: Buffer,
         acks: int = 1,
         *,
-        looked_inside: bool = False,
+        walk: Walk = Walk.WHOLE,
         transactional: bool = False,
         begins_at_zero: bool = False,
     ) -> AppendResult:
         """Check the records, give them offsets and write them, without a yield (I1: one writer).
 
-        `looked_inside` says that `DiskLog.look_inside` has checked these records. With `transactional`, batches of
-        transactions are taken: the caller knows their transactional id, and that the transaction is open and has this
-        partition. With `begins_at_zero`, an unknown producer has to begin with the sequence 0.
+        With `transactional`, batches of transactions are taken: the caller knows their transactional id, and that the
+        transaction is open and has this partition. With `begins_at_zero`, an unknown producer has to begin with the
+        sequence 0.
 
         Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
         was appended (rule 9: the minimum is checked at the append and again at the completion).
@@ -217,7 +218,7 @@ class Leading:
                 records,
                 self.epoch,
                 now_ms,
-                looked_inside=looked_inside,
+                walk=walk,
                 transactional=transactional,
                 begins_at_zero=begins_at_zero,
             )

@@ -7,23 +7,28 @@ a partition's order.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla_broker.machines.guards import AddedBy
 from ottla_broker.peers.transactions import TransactionVerifier
 from ottla_broker.replication.leading import ACKS_ALL, Leading
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import AppendResult
-from ottla_broker.storage.validator import is_quickly_checked
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.validator import Walk
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicPartition
 from ottla_core.records.batch import Buffer, read_header
+from ottla_core.records.walk import SlowWalkError
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto.common_pb2 import TxnProducer
 
+SMALL_BYTES: Final = 64 << 10
+"""The size up to which the batches of a request may wait to be appended while the next request begins."""
 SLICE_S: Final = 0.02
 """How long the appends of one request run before others have a turn. Most requests need less."""
 
@@ -84,7 +89,7 @@ def append(
 ) -> ReplicaAppend | asyncio.Future[ReplicaAppend]:
     """Append at once, without a yield (I1), or return a future for a later append.
 
-    The append comes later if the records have to be checked or their transaction verified first, if the producer's
+    The append comes later if the records take long to walk or their transaction is verified first, if the producer's
     earlier batches for the partition wait, or if the request's `slice_` is over. A producer's batches stay in the order
     of the calls.
 
@@ -93,8 +98,9 @@ def append(
     """
     check_client_may_write(replica.topic)
     act = _Append(replica, records, acks, transaction)
-    if not (act.has_to_wait or slice_.is_over) and is_quickly_checked(records, replica.log.config):
-        return act.carry_out(leading)
+    if not (act.has_to_wait or slice_.is_over):
+        with contextlib.suppress(SlowWalkError):
+            return act.carry_out(leading)
     leading.expect(read_header(records))
     replica.pending_bytes.take(len(records))
     act.records = bytes(records)  # its buffer is reused soon
@@ -111,7 +117,7 @@ class _Append:
     records: Buffer
     acks: int
     transaction: ProducedTransaction | None
-    looked_inside: bool = False
+    walked_by: LogConfig | None = None
 
     @property
     def producer_id(self) -> int:
@@ -137,7 +143,7 @@ class _Append:
         return self.transaction.version >= TRANSACTIONS_V2 or not self.replica.guards.has_added(added_by)
 
     async def prepare(self) -> None:
-        self.looked_inside = await self.replica.disk.look_inside(bytes(self.records))
+        self.walked_by = await self.replica.disk.walk(bytes(self.records))
         await self.replica.turn.rest()
         if self._is_unverified and self.transaction is not None:
             # it is the last step: nothing may come between the response and the append
@@ -172,12 +178,20 @@ class _Append:
                     hint="abort the transaction and begin a new one",
                 )
 
+    @property
+    def _walk(self) -> Walk:
+        if self.walked_by is None:
+            return Walk.QUICK
+        # A topic that has become compacted meanwhile requires keys.
+        return Walk.DONE if self.walked_by.compacts or not self.replica.log.config.compacts else Walk.WHOLE
+
     def carry_out(self, leading: Leading) -> ReplicaAppend:
+        """Append. Raises SlowWalkError unless `prepare` was called."""
         transaction = self.transaction
         appended = leading.append(
             self.records,
             self.acks,
-            looked_inside=self.looked_inside,
+            walk=self._walk,
             transactional=transaction is not None,
             begins_at_zero=transaction is not None and transaction.version >= TRANSACTIONS_V2,
         )
@@ -221,6 +235,7 @@ class Produce:
         self._transaction: Final = transaction
         self._slice: Final = Slice(SLICE_S)
         self._waiting: Final[list[ProduceResult]] = []
+        self.pending_bytes = 0
 
     @property
     def waits(self) -> bool:
@@ -243,9 +258,17 @@ class Produce:
             result.on_appended(appended)
         else:
             result.pending = appended
+            self.pending_bytes += len(records)
         if result.waits:
             self._waiting.append(result)
         return result
+
+    def placed(self) -> asyncio.Future[Any] | None:
+        """Return a future that is done once all batches are appended, or None if few bytes are not appended yet."""
+        if self.pending_bytes <= SMALL_BYTES:
+            return None
+        pending = [result.pending for result in self._waiting if result.pending is not None]
+        return asyncio.gather(*pending, return_exceptions=True)
 
     async def acknowledged(self) -> None:
         """Wait until every result is final."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import asyncio
+from typing import Any, Final, Protocol
 
 
 class ResponseRoom(Protocol):
@@ -17,12 +18,22 @@ class ResponseRoom(Protocol):
         ...
 
 
+class ConnectionRoom(ResponseRoom, Protocol):
+    """The memory of one connection."""
+
+    def pend(self, size_bytes: int, until: asyncio.Future[Any]) -> None:
+        """Hold these bytes of a request until the future is done, and let no other request begin before."""
+        ...
+
+
 class _Unbounded:
     def lend(self, requested_bytes: int) -> int:
         return requested_bytes
 
     def give_back(self, size_bytes: int) -> None: ...
 
+    def pend(self, size_bytes: int, until: asyncio.Future[Any]) -> None: ...
 
-UNBOUNDED: Final[ResponseRoom] = _Unbounded()
+
+UNBOUNDED: Final[ConnectionRoom] = _Unbounded()
 """Room for responses that are counted elsewhere, or not at all."""

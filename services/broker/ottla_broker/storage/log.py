@@ -40,7 +40,7 @@ from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
 from ottla_broker.storage.segment import Ranges, Segment, ranges_of
 from ottla_broker.storage.transactions.aborted import AbortedTransactions
-from ottla_broker.storage.validator import check_appendable, check_replicated
+from ottla_broker.storage.validator import Walk, check_appendable, check_replicated
 from ottla_broker.storage.written_offsets import NotWritten, WrittenOffsets
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, Buffer, at_offsets, iter_headers, read_header
@@ -194,7 +194,7 @@ class Log:
         epoch: int,
         now_ms: int,
         *,
-        looked_inside: bool = False,
+        walk: Walk = Walk.WHOLE,
         transactional: bool = False,
         begins_at_zero: bool = False,
     ) -> AppendResult:
@@ -207,9 +207,7 @@ class Log:
         self._check_appendable()
         # All checks come before the first offset is given, over all batches of the request together (rule 27: validate
         # before assigning offsets, with cumulative state). A request with one bad batch leaves nothing in the log.
-        headers = check_appendable(
-            records, self.config, now_ms, looked_inside=looked_inside, transactional=transactional
-        )
+        headers = check_appendable(records, self.config, now_ms, walk=walk, transactional=transactional)
         is_stamped = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         # The stamp comes before the producers' check, because the check notes the time that a repeat gets (rule 25: the
         # original offset and timestamp).

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla_broker.machines.shard import find_append_offset, mismatch
 from ottla_broker.storage.log import AppendResult, Log
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.storage.validator import check_count, check_keys
+from ottla_broker.storage.validator import check_records
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import (
     CODEC_MASK,
@@ -51,7 +51,6 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
     at, count = 0, 0
     while at < len(records) or not at:
         header = check_batch(records, at, max_bytes=config.max_message_bytes)
-        check_count(header)
         _check_kind(header, memoryview(records)[at : at + header.size_bytes], owner, config)
         at, count = at + header.size_bytes, count + 1
         if _is_fence(header) and len(records) > header.size_bytes:
@@ -100,8 +99,7 @@ def _check_kind(header: BatchHeader, batch: memoryview, owner: ShardFence, confi
         if fence_of(batch) != owner:
             raise OttlaError(ErrorCode.INVALID_RECORD, "the fence names a different owner than the one appending it")
     elif (bits, header.producer_id) == (0, NO_PRODUCER_ID) or (bits == TRANSACTIONAL and has_producer):
-        if config.compacts:
-            check_keys(batch)
+        check_records(header, batch, config)
     elif bits != CONTROL | TRANSACTIONAL or not has_producer or marker_of(batch) is None:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,

@@ -1,11 +1,12 @@
 """Checks a client's and a leader's batches before they are written. Pure: it changes nothing and may raise.
 
-Everything is checked by the headers and the CRC. Records are walked only if a topic's compaction will depend on what is
-inside (rule 64, docs/rules.md).
+What a client sends is checked to its last byte: headers, the CRC, and all records (rule 64, docs/rules.md; ADR 0040).
+A follower checks headers and CRCs, because its leader has walked the records.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from itertools import islice
 
 from ottla_broker.machines.bad_records import MOST_NAMED, BadRecord, BadRecordsError
@@ -26,15 +27,14 @@ from ottla_core.records.batch import (
     iter_headers,
     read_header,
 )
-from ottla_core.records.compression import Codec, has_linked_blocks, output_limit
+from ottla_core.records.compression import Codec, has_linked_blocks
 from ottla_core.records.reader import read_records
+from ottla_core.records.walk import PIECE_BYTES, SlowWalkError, walk
 
-_MIN_RECORD_BYTES = 7
-"""The smallest record has a length, attributes, a time, an offset, no key, no value and no headers."""
 _WALKED_BYTES = 64 << 10
 """Size up to which the records of a rejected batch are read, to name the bad ones: about a millisecond."""
-_QUICK_BYTES = 16 << 10
-_QUICK_RECORDS = 200
+_QUICK_COMPRESSED_BYTES = 16 << 10
+"""The compressed size from which on a batch is expected to become too large for a quick walk."""
 _LAST_OFFSET = 1 << 62
 """Offsets below this leave room in 64 bits for all that is produced after an import."""
 MOST_IMPORTED_BATCHES = 1000
@@ -42,15 +42,26 @@ MOST_IMPORTED_BATCHES = 1000
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
+class Walk(Enum):
+    """How the records of batches are walked before these are appended."""
+
+    WHOLE = "whole"
+    """However long it takes."""
+    QUICK = "quick"
+    """If it takes a few milliseconds, or else SlowWalkError is raised."""
+    DONE = "done"
+    """Not at all: they were walked before."""
+
+
 def check_appendable(
-    records: Buffer, config: LogConfig, now_ms: int, *, looked_inside: bool = False, transactional: bool = False
+    records: Buffer, config: LogConfig, now_ms: int, *, walk: Walk = Walk.WHOLE, transactional: bool = False
 ) -> list[BatchHeader]:
     """Return the headers of all batches in `records`, at least one. Each batch may be appended as it is.
 
-    With `looked_inside` the records were checked before, and are not checked again. With `transactional`, transactional
-    batches are taken, because the producer's transactional id is known, and the partition is part of its transaction.
+    With `transactional`, transactional batches are taken, because the producer's transactional id is known, and the
+    partition is part of its transaction.
 
-    Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
+    Raises SlowWalkError, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
     INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
     """
     if len(records) > config.segment_bytes:
@@ -59,18 +70,20 @@ def check_appendable(
             f"{len(records)} bytes of batches don't fit into a segment of {config.segment_bytes} bytes",
             hint="send less data at a time, or raise the topic's segment.bytes",
         )
+    if walk is Walk.QUICK and not _is_quickly_walked(records):
+        raise SlowWalkError
     headers: list[BatchHeader] = []
     at = count = 0
     while at < len(records):
         header = check_batch(records, at, max_bytes=config.max_message_bytes)
-        check_count(header)
         _check_admissible(header, transactional=transactional)
         if has_linked_blocks(header.codec, memoryview(records)[at + HEADER_SIZE : at + header.size_bytes]):
             raise _linked_blocks()
+        batch = memoryview(records)[at : at + header.size_bytes]
         if config.timestamp_type is TimestampType.CREATE_TIME:
-            _check_timestamps(header, memoryview(records)[at : at + header.size_bytes], config, now_ms)
-        if config.compacts and not looked_inside:
-            check_keys(memoryview(records)[at : at + header.size_bytes])
+            _check_timestamps(header, batch, config, now_ms)
+        if walk is not Walk.DONE:
+            check_records(header, batch, config, quickly=walk is Walk.QUICK)
         headers.append(header)
         at, count = at + header.size_bytes, count + header.record_count
     if count > MAX_INT32:
@@ -99,32 +112,31 @@ def _check_transaction(headers: list[BatchHeader]) -> None:
         )
 
 
-def check_count(header: BatchHeader) -> None:
-    """Raise INVALID_RECORD if the batch has no room for the records that it counts: they would take offsets for
-    nothing.
+def check_records(header: BatchHeader, batch: Buffer, config: LogConfig, *, quickly: bool = False) -> None:
+    """Walk the records of a batch that `check_batch` has checked, and require keys if the topic is compacted.
+    Compaction keeps the newest record of each key, so it could neither keep nor remember a record without one.
 
-    It is for what a client sends. In a log a batch may have lost records, and keeps the offsets of all it had (rule
-    62).
+    Raises INVALID_RECORD, and SlowWalkError if it is to be done `quickly` and may take long.
     """
-    size = header.size_bytes - HEADER_SIZE
-    room = size if header.codec == Codec.NONE or not size else output_limit(size)
-    if header.record_count * _MIN_RECORD_BYTES > room:
+    try:
+        keyless = walk(header, batch, keys=config.compacts, quickly=quickly)
+    except OttlaError as damage:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
-            f"a batch of {header.size_bytes} bytes has a record count of {header.record_count}, but each record takes "
-            f"at least {_MIN_RECORD_BYTES} bytes",
-            hint="the client's record count is wrong; no batch of the request was written to this partition",
-        )
+            f"{damage.message}; no batch of the request was written to this partition",
+            hint="the CRC is right, so the client wrote the batch like this: report it to whoever maintains the client",
+        ) from None
+    if keyless:
+        raise _without_keys(keyless[:MOST_NAMED])
 
 
-def is_quickly_checked(records: Buffer, config: LogConfig) -> bool:
-    """Return whether `check_appendable` takes a few milliseconds at most, whatever the records are."""
-    if not config.compacts:
+def _is_quickly_walked(records: Buffer) -> bool:
+    """Return whether there is one batch, which is small, or none. A compressed one may still turn out to be large."""
+    if len(records) < HEADER_SIZE:
         return True
-    if len(records) > _QUICK_BYTES:
-        return False
     header = read_header(records)
-    return header.record_count <= _QUICK_RECORDS and header.size_bytes >= len(records)
+    limit = PIECE_BYTES + HEADER_SIZE if header.codec == Codec.NONE else _QUICK_COMPRESSED_BYTES
+    return len(records) <= min(limit, header.size_bytes)
 
 
 def check_replicated(
@@ -192,7 +204,7 @@ def check_imported(records: Buffer, config: LogConfig) -> None:
                 hint="import it with `ottla log import`, which removes them",
             )
         if config.compacts:
-            check_keys(memoryview(records)[at : at + header.size_bytes])
+            check_records(header, memoryview(records)[at : at + header.size_bytes], config)
 
 
 def _check_admissible(header: BatchHeader, *, transactional: bool) -> None:
@@ -228,19 +240,14 @@ def _linked_blocks() -> OttlaError:
     )
 
 
-def check_keys(batch: memoryview) -> None:
-    """Raise INVALID_RECORD for a record without a key. Compaction keeps the newest record of each key, so it could
-    neither keep nor remove such a record."""
-    keyless = (number for number, (_, _, key, *_) in enumerate(read_records(batch)) if key is None)
-    bad = list(islice(keyless, MOST_NAMED))
-    if bad:
-        raise BadRecordsError(
-            ErrorCode.INVALID_RECORD,
-            f"the topic is compacted, but record {bad[0]} of a batch has no key{_and_the_rest(bad)}; the whole batch "
-            "was rejected",
-            [BadRecord(number, "the topic is compacted, but the record has no key") for number in bad],
-            hint="give every record a key, or set cleanup.policy=delete on the topic",
-        )
+def _without_keys(bad: list[int]) -> BadRecordsError:
+    return BadRecordsError(
+        ErrorCode.INVALID_RECORD,
+        f"the topic is compacted, but record {bad[0]} of a batch has no key{_and_the_rest(bad)}; the whole batch "
+        "was rejected",
+        [BadRecord(number, "the topic is compacted, but the record has no key") for number in bad],
+        hint="give every record a key, or set cleanup.policy=delete on the topic",
+    )
 
 
 def _and_the_rest(bad: list[int]) -> str:

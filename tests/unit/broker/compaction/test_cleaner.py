@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from batches import sealed
+from batches import raw_batch, sealed
 from images import Metadata, image_of
 from logs import SMALL, headers_of
 from produced import produced, stored_headers
@@ -33,6 +33,7 @@ from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.segment import Segment
+from ottla_broker.storage.validator import Walk
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition, ResourceConfigs
 from ottla_core.errors import OttlaError
@@ -89,7 +90,7 @@ class Compacted:
             offset, now_ms = replica.log.log_end_offset, self.clock.wall_ms()
             name = None if key is None else key + b"%d" % (offset % keys)
             batch = sealed([(0, now_ms, name, b"%d" % offset + b"." * 20, [])])
-            replica.log.append(batch, 1, now_ms, looked_inside=True)
+            replica.log.append(batch, 1, now_ms, walk=Walk.DONE)
         replica.step_back()
         replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))  # all of it is committed
         assert replica.offsets.high_watermark == int(replica.log.log_end_offset)
@@ -184,7 +185,7 @@ async def test_nothing_above_the_high_watermark_is_cleaned(logs: Compacted, monk
     replica = logs.add(1)
     await logs.produce(replica, 50)
     for offset in range(50, 100):
-        replica.log.append(sealed([(0, 1, b"k", b"%d" % offset, [])]), 1, 1, looked_inside=True)
+        replica.log.append(sealed([(0, 1, b"k", b"%d" % offset, [])]), 1, 1, walk=Walk.DONE)
     await logs.cleaner.start()
     await until(lambda: replica.log.compaction.first_dirty_offset > 0)
     assert jobs[0].end_offset == 50
@@ -239,6 +240,21 @@ async def test_a_log_that_can_not_be_cleaned_stays_and_holds_up_no_other(
     await until(lambda: not logs.cleaner.uncleanable)
     assert bad.log.compaction.first_dirty_offset == sealed_end(bad)
     assert len([r for r in caplog.records if "can't be compacted" in r.message]) == 1
+
+
+async def test_a_log_with_a_batch_that_no_one_can_read_stays_and_holds_up_no_other(logs: Compacted) -> None:
+    """The batch is from before brokers looked inside."""
+    bad, good = logs.add(1), logs.add(2)
+    await logs.produce(bad, 3)
+    bad.log.append(raw_batch(b"no records at all, really", 3), 1, logs.clock.wall_ms(), walk=Walk.DONE)
+    for replica in (bad, good):
+        await logs.produce(replica, 100)
+    before = stored_headers(bad.log)
+    await logs.cleaner.start()
+    await until(lambda: good.log.compaction.first_dirty_offset > 0 and logs.cleaner.uncleanable == 1)
+    assert stored_headers(bad.log) == before
+    assert "offset 3, can't be compacted" in bad.log.compaction.failure
+    assert "every replica" in bad.log.compaction.failure
 
 
 async def test_a_log_that_can_not_even_be_looked_at_holds_up_no_other(
@@ -492,7 +508,7 @@ async def test_retention_has_its_turn_before_a_cleaning(logs: Compacted, monkeyp
     """The producers of what goes are first written down."""
     jobs = watch_workers(logs)
     replica = logs.add(1, replace(GROUPS, deletes=True, retention_bytes=2000))
-    replica.log.append(produced(0), 1, logs.clock.wall_ms(), looked_inside=True)
+    replica.log.append(produced(0), 1, logs.clock.wall_ms(), walk=Walk.DONE)
     await logs.produce(replica, 200, keys=1000)
     assert replica.log.size_bytes > 10_000
     await logs.cleaner.start()

@@ -106,6 +106,33 @@ async def test_produces_overlap_and_are_answered_in_order(client: Client) -> Non
     await client.answered(b"wait-1", body(b"quick"), b"wait-2", body(b"more"), body(b"other"))
 
 
+@pytest.mark.story("one-client-fills-what-waits")
+async def test_nothing_begins_before_large_batches_are_appended(client: Client) -> None:
+    """They may be acknowledged later."""
+    large = b"pend" + bytes(500)
+    client.send(b"".join(frame(b, PRODUCE) for b in (large, b"wait-2", b"quick")))
+    assert client.around.began == [large]
+    assert client.around.budget.held_bytes >= 500
+    assert client.around.placed is not None
+    client.around.placed.set_result(None)
+    await asyncio.sleep(0)
+    assert client.around.began[:2] == [large, b"wait-2"]
+    for wait in client.around.waits.values():
+        wait.set_result(None)
+    await client.answered(large, b"wait-2", body(b"quick"))
+    assert client.around.budget.held_bytes == 0
+
+
+async def test_a_client_that_goes_before_its_batches_are_appended_holds_nothing(client: Client) -> None:
+    client.send(frame(b"pend" + bytes(500), PRODUCE))
+    client.connection.connection_lost(None)
+    assert client.around.budget.held_bytes == 0
+    assert client.around.placed is not None
+    client.around.placed.set_result(None)
+    await asyncio.sleep(0)
+    assert client.around.budget.held_bytes == 0
+
+
 async def test_the_answers_of_one_read_leave_together_but_for_large_ones(client: Client) -> None:
     client.send(frame(b"one") * 5)
     assert (client.transport.writes, client.transport.written) == (1, [body(b"one")] * 5)

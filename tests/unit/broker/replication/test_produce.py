@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from batches import sealed, simple_records
+from batches import NOON, sealed, simple_records
 from replicas import Brokers
 
 from ottla_broker.replication.produce import ReplicaAppend, append, check_acks
@@ -16,6 +16,8 @@ from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import INTERNAL_TOPICS
+from ottla_core.records.batch import read_header
+from ottla_core.records.compression import Codec
 
 
 class Untouched:
@@ -43,16 +45,29 @@ def test_acks() -> None:
         assert refused.value.code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
+def _zeros(size_bytes: int) -> bytes:
+    """A batch that compresses to a thousandth."""
+    return sealed([(0, NOON, b"k", bytes(size_bytes), [])], Codec.ZSTD)
+
+
 @pytest.mark.story("batch-is-looked-into-on-the-loop", "appended-before-who-came-first")
-async def test_what_takes_long_to_look_into_is_appended_later_and_what_comes_behind_it_after_it(tmp_path: Path) -> None:
-    """The records of a compacted topic need keys: a batch may have a million of them, and takes a thread's time."""
-    brokers = Brokers(tmp_path, (1,), LogConfig(compacts=True))
+@pytest.mark.parametrize("compacts", [False, True])
+@pytest.mark.parametrize(
+    "large",
+    [sealed(simple_records(30_000)), sealed(simple_records(4_000), Codec.GZIP), _zeros(1 << 20)],
+    ids=["plain", "gzip", "small and compressed"],
+)
+async def test_what_takes_long_to_walk_is_appended_later_and_what_comes_behind_it_after_it(
+    tmp_path: Path, compacts: bool, large: bytes
+) -> None:
+    """A batch may have a million records, or become a hundred times as large, and takes a thread's time."""
+    brokers = Brokers(tmp_path, (1,), LogConfig(compacts=compacts, max_message_bytes=1 << 22))
     brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
     replica, leading, turn = brokers.replicas[1], brokers.leading(1), Slice(60.0)
     small = sealed(simple_records(1))
     at_once = append(replica, leading, small, 1, turn)
     assert isinstance(at_once, ReplicaAppend)
-    later = [append(replica, leading, records, 1, turn) for records in (sealed(simple_records(1_000)), small)]
+    later = [append(replica, leading, records, 1, turn) for records in (large, small)]
     assert replica.log.log_end_offset == 1
     offsets = [(await cast(asyncio.Future[ReplicaAppend], each)).appended.base_offset for each in later]
-    assert offsets == [1, 1_001]
+    assert offsets == [1, 1 + read_header(large).record_count]

@@ -20,6 +20,7 @@ from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.pending import MOST_BYTES
 from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend, append
 from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
@@ -136,18 +137,18 @@ async def test_with_transactions_v2_an_answer_that_a_marker_overtakes_is_asked_f
 
 
 @pytest.mark.rule(39)
-async def test_a_transaction_that_ends_while_its_batch_is_looked_into_takes_it_no_more(
+async def test_a_transaction_that_ends_while_its_batch_is_walked_takes_it_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was open when the batch came, so that the coordinator was not asked yet."""
     replica, gate = led_replica(tmp_path), Gate()
     replica.led_in(None).append(batch(7), transactional=True)
 
-    async def look_inside(records: bytes) -> bool:
+    async def walk(records: bytes) -> LogConfig:
         replica.led_in(None).append_marker(end_of(7, 3, v2=False))
-        return False
+        return replica.log.config
 
-    monkeypatch.setattr(replica.disk, "look_inside", look_inside)
+    monkeypatch.setattr(replica.disk, "walk", walk)
     waiting = append(replica, replica.led_in(None), batch(7, 1), 1, Slice(0.0), of(gate, version=1))
     gate.open(OttlaError(ErrorCode.INVALID_TXN_STATE, "it has ended"))
     with pytest.raises(OttlaError) as raised:

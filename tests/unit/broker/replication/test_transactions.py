@@ -134,7 +134,7 @@ async def test_a_transactional_batch_needs_a_caller_who_knows_the_transaction(re
     nobodys = produced(-1, producer_id=-1, epoch=-1, attributes=TRANSACTIONAL)
     assert error_of(replica.led_in(None).append, nobodys, transactional=True) == ErrorCode.INVALID_RECORD
     replica.log.config = replace(replica.log.config, compacts=True)
-    await replica.disk.look_inside(transactional(0))
+    await replica.disk.walk(transactional(0))
     assert replica.log.log_end_offset == 0
 
 

@@ -17,11 +17,13 @@ from ottla_broker.storage.files import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig, TimestampType
+from ottla_broker.storage.validator import Walk
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, body_crc
 from ottla_core.records.compression import Codec, compress, output_limit
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
+from ottla_core.records.varint import encode_varint as varint
 
 HOUR_MS = 3_600_000
 
@@ -37,11 +39,11 @@ def log(tmp_path: Path) -> Log:
     return open_log(tmp_path / "log", LogConfig())
 
 
-def refused(log: Log, records: bytes, *, now_ms: int = NOON) -> OttlaError:
+def refused(log: Log, records: bytes, *, now_ms: int = NOON, walk: Walk = Walk.WHOLE) -> OttlaError:
     """The error of an append that must leave the log as it was."""
     before = log.log_end_offset, log.size_bytes
     with pytest.raises(OttlaError) as caught:
-        log.append(records, 1, now_ms)
+        log.append(records, 1, now_ms, walk=walk)
     assert (log.log_end_offset, log.size_bytes) == before
     return caught.value
 
@@ -87,8 +89,11 @@ def test_what_is_the_brokers_to_write_a_client_may_not(log: Log) -> None:
         assert refused(log, raw_batch(record, attributes=attribute)).code == ErrorCode.INVALID_RECORD
     assert refused(log, raw_batch(record, attributes=TRANSACTIONAL)).code == ErrorCode.INVALID_REQUEST
     assert refused(log, raw_batch(record, magic=1)).code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-    assert refused(log, raw_batch(b"", 0)).code == ErrorCode.CORRUPT_MESSAGE
-    assert refused(log, b"").code == ErrorCode.INVALID_RECORD
+    assert refused(log, raw_batch(b"", 0)).code == ErrorCode.INVALID_RECORD
+    for walk in (Walk.WHOLE, Walk.QUICK):
+        assert refused(log, b"", walk=walk).code == ErrorCode.INVALID_RECORD
+        assert refused(log, raw_batch(record)[:-1], walk=walk).code == ErrorCode.CORRUPT_MESSAGE
+        assert refused(log, raw_batch(record)[:40], walk=walk).code == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.rule(64)
@@ -104,10 +109,31 @@ def test_a_compacted_topic_takes_no_record_without_a_key(log: Log) -> None:
     for codec in Codec:
         last = sealed([*simple_records(5), (5, NOON, None, b"x", [])], codec)
         assert "record 5" in refused(log, last).message
-    assert refused(log, raw_batch(b"no records at all, really", 3)).code == ErrorCode.CORRUPT_MESSAGE
     assert log.append(keyed, 1, NOON).last_offset == 2
     log.config = LogConfig()
-    assert log.append(bare, 1, NOON).base_offset == 3, "elsewhere nobody looks"
+    assert log.append(bare, 1, NOON).base_offset == 3, "elsewhere no key is needed"
+
+
+@pytest.mark.story("unreadable-batch-is-acknowledged")
+@pytest.mark.rule(64)
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("walk", [Walk.WHOLE, Walk.QUICK])
+@pytest.mark.parametrize("compacts", [False, True])
+def test_a_batch_that_no_one_could_read_is_refused(log: Log, codec: Codec, walk: Walk, compacts: bool) -> None:
+    """The CRC is right in each of them. Apache Kafka answers INVALID_RECORD, too."""
+    log.config = LogConfig(compacts=compacts)
+    one = raw_record(0, fields=varint(1) + b"k" + varint(1) + b"v" + varint(0))
+    for data, count in ((b"\xff" * 30, 1), (one, 2), (one + one, 1), (one + one, 2), (one + b"\0", 1), (one[:-1], 1)):
+        error = refused(log, raw_batch(compress(codec, data), count, attributes=codec), walk=walk)
+        assert (error.code, error.retriable) == (ErrorCode.INVALID_RECORD, False)
+        assert error.hint
+    log.append(raw_batch(compress(codec, one), 1, attributes=codec), 1, NOON, walk=walk)
+
+
+@pytest.mark.story("unreadable-batch-is-acknowledged")
+def test_a_batch_that_does_not_decompress_is_refused(log: Log) -> None:
+    for codec in (codec for codec in Codec if codec):
+        assert refused(log, raw_batch(b"not gzip at all" * 3, 1, attributes=codec)).code == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.story("only-the-first-bad-record")
@@ -144,10 +170,10 @@ def test_a_batch_that_counts_more_records_than_it_has_room_for_gets_no_offset(lo
     assert refused(log, counting(10, several)).code == ErrorCode.INVALID_RECORD
     for codec in (codec for codec in Codec if codec is not Codec.NONE):
         packed = compress(codec, several)
-        most = output_limit(len(packed)) // smallest
-        assert refused(log, counting(most + 1, packed, attributes=codec)).code == ErrorCode.INVALID_RECORD
+        for count in (1, 8, 10, 2**26):
+            assert refused(log, counting(count, packed, attributes=codec)).code == ErrorCode.INVALID_RECORD
         assert refused(log, counting(1, b"", attributes=codec)).code == ErrorCode.INVALID_RECORD
-        log.append(counting(most, packed, attributes=codec), 1, NOON)
+        log.append(counting(9, packed, attributes=codec), 1, NOON)
 
 
 @pytest.mark.story("request-of-more-offsets-than-a-segment")
@@ -155,14 +181,16 @@ def test_a_batch_that_counts_more_records_than_it_has_room_for_gets_no_offset(lo
 def test_a_request_of_more_offsets_than_a_segment_holds_is_refused_whole(log: Log) -> None:
     log.append(values_batch(b"honest"), 1, NOON)
     data = Path(log.segments[0].path).read_bytes()
-    packed = b"\0" * 700_000  # nobody looks inside here, so it may announce what would come out of it at most
+    packed = b"\0" * 700_000  # it stands for a batch that was walked, and announces what may come out of it at most
     count = output_limit(len(packed)) // 7
     batch = counting(count, packed, attributes=Codec.ZSTD)
     batches = 2**31 // count + 1
     log.config = LogConfig(segment_bytes=batches * len(batch))
-    assert refused(log, batch * batches).code == ErrorCode.RECORD_LIST_TOO_LARGE
+    with pytest.raises(OttlaError) as caught:
+        log.append(batch * batches, 1, NOON, walk=Walk.DONE)
+    assert caught.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
     assert Path(log.segments[0].path).read_bytes() == data
-    assert log.append(batch * (batches - 1), 1, NOON).last_offset == (batches - 1) * count
+    assert log.append(batch * (batches - 1), 1, NOON, walk=Walk.DONE).last_offset == (batches - 1) * count
     assert len(log.segments) == 1
 
 

@@ -46,6 +46,14 @@ def refused(log: Log, records: bytes) -> OttlaError:
     return caught.value
 
 
+def test_a_follower_copies_a_batch_that_no_one_can_read(follower: Log) -> None:
+    """It is in its leader's log from before, and its CRC is right: a replica that refused it could never be in sync."""
+    unreadable, after = raw_batch(b"no records at all, really", 3), values_batch(b"after")
+    follower.append_replicated(at_offset(unreadable, 0) + at_offset(after, 3), NOON)
+    assert follower.log_end_offset == 4
+    assert [header.record_count for header in headers_of(stored_bytes(follower))] == [3, 1]
+
+
 @pytest.mark.rule(1)
 def test_a_follower_writes_the_leaders_bytes_and_learns_its_epochs(leader: Log, follower: Log) -> None:
     while follower.log_end_offset < leader.log_end_offset:

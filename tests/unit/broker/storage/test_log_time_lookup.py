@@ -13,6 +13,7 @@ from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_broker.storage.reading import FoundOffset
+from ottla_broker.storage.validator import Walk
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 
 
@@ -90,7 +91,7 @@ def test_the_newest_record_is_one_that_is_not_deleted(tmp_path: Path, config: Lo
 
 def test_the_newest_record_of_a_batch_that_lies_is_the_batchs(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
-    log.append(raw_batch(b"no records at all, really", 3, max_timestamp=NOON + 5), 1, NOON)
+    log.append(raw_batch(b"no records at all, really", 3, max_timestamp=NOON + 5), 1, NOON, walk=Walk.DONE)
     log.append(values_batch(b"b", at_ms=NOON), 1, NOON)
     log.delete_records_before(1, HighWatermark(4))
     assert log.offset_for_time(MAX_TIMESTAMP, 4) == (1, NOON + 5)
@@ -122,7 +123,7 @@ def test_records_without_times_are_not_found_by_time(tmp_path: Path) -> None:
 def test_a_batch_that_lies_about_its_inside_is_passed_over_by_nobody(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     log.append(values_batch(b"a", at_ms=NOON), 1, NOON)
-    log.append(raw_batch(b"no records at all, really", 3, max_timestamp=NOON + 5), 1, NOON)
+    log.append(raw_batch(b"no records at all, really", 3, max_timestamp=NOON + 5), 1, NOON, walk=Walk.DONE)
     log.append(values_batch(b"b", at_ms=NOON + 9), 1, NOON)
     assert log.offset_for_time(NOON + 3, 5) == (1, NOON + 5)
     assert log.offset_for_time(NOON + 6, 5) == (4, NOON + 9)

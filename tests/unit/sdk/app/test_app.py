@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from batches import raw_batch
 from scripted_groups import BrokenError, T, committed, fill, filled, make_anew
 from waiting import until
 
@@ -266,6 +267,43 @@ async def test_what_can_not_be_read_or_is_rejected_is_not_tried_again() -> None:
     assert rejected["ottla.error.class"] == b"ottla.errors.RejectError"
     assert rejected["ottla.error.message"] == b"no such customer"
     assert cluster.values("dlq", 0) == [b"not json {", b'"rejected"']
+
+
+@pytest.mark.story("unreadable-batch-stops-its-readers-for-ever")
+async def test_a_batch_that_can_not_be_read_is_one_dead_letter() -> None:
+    cluster = filled({0: 2})
+    cluster.add_topic("dlq", 1)
+    cluster.logs[T[0]].append(raw_batch(b"no records at all, really", 3))
+    send(cluster, [(None, b"last")])
+    app = app_of(cluster)
+    seen: list[int] = []
+
+    @app.on("t", value="bytes", dead_letter="dlq", order="partition", commit_interval=0.01)
+    async def handle(value: bytes, ctx: ottla.Context) -> None:
+        seen.append(ctx.offset)
+
+    async with app:
+        await until(lambda: committed(cluster) == {0: 6})
+    assert seen == [0, 1, 5]
+    [(_, _, key, value, headers)] = [record for record in cluster.records("dlq", 0) if len(record[4]) > 1]
+    unreadable = next(batch for batch in cluster.logs[T[0]].batches if batch.first == 2)
+    assert (key, value) == (None, unreadable.records)
+    assert dict(headers)["ottla.error.class"] == b"ottla.errors.UnreadableBatchError"
+    assert dict(headers)["ottla.origin.offset"] == b"2"
+
+
+async def test_without_dead_letters_the_app_stops_at_a_batch_that_can_not_be_read() -> None:
+    cluster = filled({0: 2})
+    cluster.logs[T[0]].append(raw_batch(b"no records at all, really", 3))
+    app = app_of(cluster)
+
+    @app.on("t", value="bytes", commit_interval=0.01)
+    async def handle(value: bytes) -> None: ...
+
+    with pytest.raises(ottla.HandlerError, match="the batch at offset 2 can't be read") as caught:
+        await app.serve()
+    assert isinstance(caught.value.__cause__, ottla.UnreadableBatchError)
+    assert committed(cluster) == {0: 2}
 
 
 async def test_without_dead_letters_the_app_stops_at_the_record_and_tries_it_again_when_it_runs_again() -> None:

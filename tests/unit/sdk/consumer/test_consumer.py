@@ -4,10 +4,12 @@ import contextlib
 import logging
 import struct
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from batches import raw_batch
 from waiting import wait_until
 
 from ottla.client.metadata_updater import MetadataUpdater
@@ -24,6 +26,7 @@ from ottla.errors import (
     SerializationError,
     TruncationError,
     UnknownTopicError,
+    UnreadableBatchError,
 )
 from ottla.fakes.scripted import Break, Hang, Reject, ScriptedCluster
 from ottla.fakes.scripted_log import ScriptedBatch
@@ -481,6 +484,52 @@ def test_a_damaged_batch_raises_and_is_never_skipped() -> None:
         for _ in range(2):
             with pytest.raises(OttlaError, match="t-0: the CRC"):
                 consumer.poll(WAIT)
+
+
+def with_an_unreadable_batch() -> ScriptedCluster:
+    """Five records, a batch of three that its producer wrote wrongly, and five more."""
+    cluster = filled({0: 5})
+    cluster.logs[T0].append(raw_batch(b"no records at all, really", 3))
+    refill(cluster, {0: 5})
+    return cluster
+
+
+def read_all(consumer: Consumer[Any, Any], by: str) -> Iterator[int]:
+    while by == "poll" and (batch := consumer.poll(WAIT)):
+        yield from (record.offset for record in batch)
+    if by == "batches":
+        yield from (record.offset for batch in consumer.batches() for record in batch)
+    if by == "iteration":
+        yield from (record.offset for record in consumer)
+
+
+@pytest.mark.story("unreadable-batch-stops-its-readers-for-ever")
+@pytest.mark.parametrize("by", ["iteration", "batches", "poll"])
+def test_a_batch_that_its_producer_wrote_wrongly_can_be_skipped(caplog: pytest.LogCaptureFixture, by: str) -> None:
+    cluster = with_an_unreadable_batch()
+    with (
+        caplog.at_level(logging.WARNING, "ottla.consumer"),
+        consumer_of(cluster, stop="end", on_bad_record="skip") as consumer,
+    ):
+        assert list(read_all(consumer, by)) == [*range(5), *range(8, 13)]
+        assert consumer.position(T0) == 13
+    [line] = [r.message for r in caplog.records if "skipped" in r.message]
+    assert "t-0: the batch at offset 5 can't be read" in line
+
+
+@pytest.mark.parametrize("by", ["iteration", "batches", "poll"])
+def test_a_batch_that_can_not_be_read_raises_until_the_consumer_seeks_past_it(by: str) -> None:
+    with consumer_of(with_an_unreadable_batch(), stop="end") as consumer:
+        seen: list[int] = []
+        for _ in range(2):
+            with pytest.raises(UnreadableBatchError) as caught:
+                seen.extend(read_all(consumer, by))
+            error = caught.value
+            assert (error.code, error.topic, error.partition) == (ErrorCode.INVALID_RECORD, "t", 0)
+            assert (error.offset, error.next_offset, error.retriable) == (5, 8, False)
+        assert seen == list(range(5))
+        consumer.seek(T0, error.next_offset)
+        assert list(read_all(consumer, by)) == list(range(8, 13))
 
 
 def test_closing_from_another_thread_ends_the_loop() -> None:

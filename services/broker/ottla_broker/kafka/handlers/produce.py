@@ -96,6 +96,8 @@ def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
         for topic, partitions in topics
     ]
     kept = _Context(context.version, context.body.flexible, context.caller, acks)
+    if (placed := produce.placed()) is not None:
+        context.caller.room.pend(produce.pending_bytes, placed)
     if produce.waits:
         return _when_acknowledged(backend, produce, kept, results, timeout_ms)
     return _finish(backend, kept, results)

@@ -15,7 +15,7 @@ import asyncio
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ottla_core.event_loop.slices import Slice
 
@@ -33,7 +33,7 @@ _LOOKS: Final = 16
 
 
 class Waiting(Protocol):
-    """A connection that waits for room."""
+    """A connection that waits for room, or for batches to be appended."""
 
     def on_room(self) -> None: ...
 
@@ -155,12 +155,12 @@ class Budget:
 
 
 class Account:
-    """The bytes that one connection holds: those that it counts by `change`, and those lent to the response that is
-    being read for it."""
+    """The bytes that one connection holds: those that it counts by `change`, those lent to the response that is being
+    read for it, and those of batches that are not appended yet."""
 
     __slots__ = (
-        "_budget", "_connection", "_is_closed", "_lent_bytes", "_name", "address", "held_bytes", "promised_bytes",
-        "requested",
+        "_budget", "_connection", "_is_closed", "_lent_bytes", "_name", "_pending_bytes", "address", "held_bytes",
+        "promised_bytes", "requested",
     )  # fmt: skip
 
     def __init__(self, budget: Budget, name: str, address: _Address, connection: Waiting) -> None:
@@ -172,6 +172,7 @@ class Account:
         self._name: Final = name
         self._connection: Waiting | None = connection
         self._lent_bytes = 0
+        self._pending_bytes = 0
         self._is_closed = False
 
     @property
@@ -222,6 +223,24 @@ class Account:
         if size_bytes:
             self._lent_bytes += size_bytes
             self.change(size_bytes)
+
+    def pend(self, size_bytes: int, until: asyncio.Future[Any]) -> None:
+        """Hold these bytes until the future is done. The connection begins no request before."""
+        self._pending_bytes += size_bytes
+        self.change(size_bytes)
+
+        def on_done(_: asyncio.Future[Any]) -> None:
+            if not self._is_closed:
+                self._pending_bytes -= size_bytes
+                self.change(-size_bytes)
+                if self._connection is not None:
+                    self._connection.on_room()
+
+        until.add_done_callback(on_done)
+
+    @property
+    def is_pending(self) -> bool:
+        return self._pending_bytes > 0
 
     def go_on(self) -> None:
         self.requested = None

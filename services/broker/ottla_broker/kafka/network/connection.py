@@ -1,7 +1,8 @@
 """One connection takes bytes in, handles requests one after the other, and sends responses in their order (rule 70).
 
 A request begins when those before it have ended. Only produces overlap. Each appends when it begins, so a partition's
-order is that of the requests. Those that wait for acks=all wait together, and the responses leave in order. Bytes that
+order is that of the requests. Those that wait for acks=all wait together, and the responses leave in order. While large
+batches wait to be appended, nothing more begins, so that one client can't fill the memory with what waits. Bytes that
 a client sends in between are kept, up to a limit, and then reading pauses. Reading also pauses while there is no room
 for more of a frame (module budget), and nothing begins while the client does not take its responses. A client with many
 small requests takes turns with the others.
@@ -325,7 +326,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return read_head(data, at) if left_bytes >= HEAD_BYTES else None
 
     def _may_begin(self, key: int) -> bool:
-        if not self._out.is_taken or self._transport is None:
+        if not self._out.is_taken or self._transport is None or self._account.is_pending:
             return False
         overlaps = self._context.may_overlap(key)
         if self._open and not (overlaps and self._open_overlap and len(self._open) < self._context.limits.max_open):

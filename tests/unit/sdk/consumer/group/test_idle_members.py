@@ -6,11 +6,12 @@ Against scripted brokers, with a clock that the test moves.
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
 import pytest
+from closed_once import aio_closed_once, closed_once
 from scripted_groups import consumer_of
 from waiting import wait_until
 
@@ -61,29 +62,15 @@ class Program:
     def settings(self) -> dict[str, Any]:
         return {"fetch_max_wait": 0.05, "heartbeat_interval": 0.01, "_transport": self.cluster.connect}
 
-    @contextmanager
-    def consumer(self, **arguments: Any) -> Iterator[ottla.Consumer[Any, Any]]:
+    def consumer(self, **arguments: Any) -> AbstractContextManager[ottla.Consumer[Any, Any]]:
         consumer = consumer_of(self.cluster, **self.settings, **arguments)
         self.metrics = lambda: consumer.metrics
-        closer = threading.Thread(target=lambda: self._stopped.wait() and consumer.close())
-        closer.start()
-        with consumer:
-            yield consumer
-        closer.join()
+        return closed_once(self._stopped, consumer)
 
-    @asynccontextmanager
-    async def aio_consumer(self) -> AsyncIterator[ottla.aio.Consumer[Any, Any]]:
+    def aio_consumer(self) -> AbstractAsyncContextManager[ottla.aio.Consumer[Any, Any]]:
         consumer = ottla.aio.Consumer[Any, Any]("t", bootstrap="b0:1", group="g", **self.settings)
         self.metrics = lambda: consumer.metrics
-
-        async def close_in_time() -> None:
-            await self.told_to_stop()
-            await consumer.close()
-
-        closing = asyncio.create_task(close_in_time())
-        async with consumer:
-            yield consumer
-        await closing
+        return aio_closed_once(self._stopped, consumer)
 
     async def told_to_stop(self) -> None:
         await asyncio.to_thread(self._stopped.wait)
