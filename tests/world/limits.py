@@ -33,7 +33,6 @@ _CONSTANTS: Final = MappingProxyType(
 _OPTIONS: Final = ("SHARED_CHANNEL_OPTIONS", "CHANNEL_OPTIONS", "SERVER_OPTIONS")
 _IMPORT_OUTPUT_LIMIT: Final = (
     "ottla_broker.compaction.sealing",
-    "ottla_broker.storage.validator",
     "ottla_core.records.builder",
     "ottla_core.records.compression",
 )
