@@ -44,6 +44,8 @@ _JUDGED_S: Final = 700.0
 _REST_S: Final = 1200.0
 """This is longer than the ten minutes after which idle connections are closed and groups are looked at."""
 _AWAKE_S: Final = 10.0
+_WHOLE_STORM_S: Final = 30.0
+"""No long rest follows a shorter storm, because tests run those."""
 _RARE_LOOK_S: Final = 10.0
 """While nothing happens, the world itself looks this often whether a process is dead."""
 _LOOK_S: Final = 5.0
@@ -218,7 +220,7 @@ def _live(
     _watch_logs(cluster, findings, workload)
     InSync(cluster, findings).watch()
     _blow(cluster, workload, weather, plan.storm_s)
-    if isinstance(workload, Ledger) and workload.rests_long:
+    if plan.storm_s >= _WHOLE_STORM_S and isinstance(workload, Ledger) and workload.rests_long:
         _rest(cluster, workload)
         findings.counts["long rests"] += 1
     outcome.faults, outcome.kills, outcome.begun = weather.faults, weather.kills, weather.begun
