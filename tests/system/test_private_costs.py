@@ -83,6 +83,7 @@ def requests(cluster: Cluster) -> dict[Method[Any, Any], Any]:
         Client.IMPORT_RECORDS: client_pb2.ImportRecordsRequest(
             topic_id=bytes.fromhex(created.id), records=batches(1_000, 15 << 10), timeout_ms=30_000
         ),
+        Client.REPLICA_EPOCHS: client_pb2.ReplicaEpochsRequest(topic_id=bytes.fromhex(created.id), partition=0),
         Controller.DECLARE_RESTORED: controller_pb2.DeclareRestoredRequest(),
         Group.COMMIT_OFFSETS: group_pb2.CommitOffsetsRequest(
             group="commits", generation=-1, only_first=True, offsets=offsets

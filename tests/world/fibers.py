@@ -89,6 +89,11 @@ class World:
     def after(self, seconds: float, happen: Callable[[], None]) -> None:
         self.at(self.now + seconds, happen)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether anything is going to happen."""
+        return bool(self._queue)
+
     def run_until(self, is_over: Callable[[], bool], *, limit_s: float) -> bool:
         """Let things happen until `is_over`, or that much time has passed. Return whether it is over."""
         ends_at = self.now + limit_s

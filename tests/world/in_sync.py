@@ -29,9 +29,10 @@ class InSync:
         self._findings: Final = findings
 
     def watch(self) -> None:
-        """Look now and from now on."""
+        """Look now and from now on, as long as anything else happens."""
         self.look()
-        self._cluster.world.after(_LOOK_S, self.watch)
+        if self._cluster.world.has_more:
+            self._cluster.world.after(_LOOK_S, self.watch)
 
     def look(self) -> None:
         for id_, partition in self._cluster.metadata.partitions.items():
