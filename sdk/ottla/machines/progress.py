@@ -23,20 +23,29 @@ from collections.abc import Iterable, Mapping
 from ottla_core.model import TopicId, TopicPartition
 
 
+class Tenure:
+    """The time for which a partition is assigned. It `is_over` once the partition was given up, or will be soon. What is
+    not finished then is for others to do."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+
 class PartitionProgress:
     """The progress of one assigned partition, until it is given up. `end` is the offset where reading continues.
 
     `earlier` is the progress before the log lost its end, as long as it has records that are not committed.
     """
 
-    __slots__ = ("_earlier", "_front", "_open", "_out_of_order", "end", "released", "topic_id")
+    __slots__ = ("_earlier", "_front", "_open", "_out_of_order", "_tenure", "end", "topic_id")
 
     def __init__(self, topic_id: TopicId | None = None, earlier: PartitionProgress | None = None) -> None:
         self.topic_id = topic_id
         self.end = 0
-        # Whether it was given up, or will be soon: what is not finished is for others to do.
-        self.released: bool = earlier is not None and earlier.released
-        self._earlier = earlier
+        self._tenure: Tenure = Tenure() if earlier is None else earlier._tenure
+        self._earlier = earlier if earlier is not None and earlier.count else None
         self._open: deque[int] = deque()  # from the lowest unfinished one on
         self._out_of_order: set[int] = set()  # those of them that are finished
         self._front: deque[int] = deque()  # finished, all before them too, and not committed
@@ -67,11 +76,14 @@ class PartitionProgress:
         self._front = deque(offset for offset in self._front if offset < after)
         self._out_of_order = {offset for offset in self._out_of_order if offset < after}
 
+    @property
+    def released(self) -> bool:
+        """Whether the partition has moved to another member, or will soon. A record of a lost end moves with it."""
+        return self._tenure.is_over
+
     def release(self) -> None:
         """Note that the partition will soon move to another member."""
-        self.released = True
-        if self._earlier is not None:
-            self._earlier.release()
+        self._tenure.is_over = True
 
     def on_committed(self, offset: int) -> None:
         """The group has it."""

@@ -152,3 +152,16 @@ def test_a_partition_that_is_given_up_is_so_for_records_from_before_a_truncation
     records.give_up([P])
     assert former.released
     assert new.released
+
+
+def test_a_partition_that_is_given_up_after_a_commit_is_so_for_records_of_a_lost_end() -> None:
+    in_flight = RecordsInFlight()
+    before = in_flight.of(P, 0)
+    before.begin(0)
+    before.begin(1)  # still handled when its offset is lost
+    before.finish(0)
+    after = in_flight.of(P, 1)
+    after.begin(1)
+    in_flight.on_committed(in_flight.to_commit())
+    in_flight.give_up([P])
+    assert (before.released, after.released) == (True, True)
