@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.list_offsets import no_leader
@@ -11,6 +11,25 @@ from ottla.machines.metadata import Route
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
+
+
+def ask_leader(
+    cluster: ClusterClient, address: str, epochs: Iterable[tuple[Route, int]], *, timeout: float
+) -> dict[PartitionId, pb.EpochEndOfPartition]:
+    """Ask one leader where the epochs of these partitions end in its log. Each answer has its own error."""
+    request = pb.OffsetsForLeaderEpochRequest(
+        partitions=[
+            pb.EpochOfPartition(
+                topic_id=route.partition_id.topic_id,
+                partition=route.partition_id.partition,
+                current_leader_epoch=route.leader_epoch,
+                leader_epoch=epoch,
+            )
+            for route, epoch in epochs
+        ]
+    )
+    response = cluster.call(address, Client.OFFSETS_FOR_LEADER_EPOCH, request, timeout=timeout)
+    return {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
 
 
 def epoch_ends(
@@ -29,19 +48,8 @@ def epoch_ends(
         by_leader.setdefault(route.address, {})[partition] = route
     ends: dict[TopicPartition, int] = {}
     for address, routes in by_leader.items():
-        request = pb.OffsetsForLeaderEpochRequest(
-            partitions=[
-                pb.EpochOfPartition(
-                    topic_id=route.partition_id.topic_id,
-                    partition=partition.partition,
-                    current_leader_epoch=route.leader_epoch,
-                    leader_epoch=epochs[partition],
-                )
-                for partition, route in routes.items()
-            ]
-        )
-        response = cluster.call(address, Client.OFFSETS_FOR_LEADER_EPOCH, request, timeout=timeout)
-        found = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
+        asked = ((route, epochs[partition]) for partition, route in routes.items())
+        found = ask_leader(cluster, address, asked, timeout=timeout)
         for partition, route in routes.items():
             answer = found.get(route.partition_id)
             if answer is None or answer.error.code:

@@ -458,10 +458,7 @@ class Consumer(Generic[K, V]):
         return {"timeout": self._timeout, "read_committed": self._fetcher.read_committed}
 
     def _seek_to_time(self, timestamp: int | None, partitions: Sequence[tuple[str, int]]) -> None:
-        for position in self._assignment.of(partitions):
-            with self._lock:
-                self._subscription.seek_to_time(position, timestamp)
-            self.reader.on_seek(position)
+        self.reader.seek_to_time(self._assignment.of(partitions), timestamp)
 
     # ---- offsets of a group ------------------------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ from typing import Final
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
+from ottla.client.epoch_ends import ask_leader
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.position import EpochCheck, FetchOutcome
 from ottla.machines.subscription import SubscriptionState
-from ottla_core.model import PartitionId, TopicId
+from ottla_core.model import PartitionId
 from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
 
 _TRY_S: Final = 2.0
 
@@ -74,12 +74,10 @@ class Validator:
             self._after(FetchOutcome(any(o.refresh for o in outcomes), [line for o in outcomes for line in o.warnings]))
 
     def _validate(self, address: str, checks: Sequence[EpochCheck]) -> list[FetchOutcome]:
-        request = pb.OffsetsForLeaderEpochRequest(partitions=map(_question, checks))
         try:
-            response = self._cluster.call(address, Client.OFFSETS_FOR_LEADER_EPOCH, request, timeout=_TRY_S)
+            responses = ask_leader(self._cluster, address, ((c.route, c.epoch) for c in checks), timeout=_TRY_S)
         except OttlaError as error:
             return self._enter(checks, {}, error)
-        responses = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
         return self._enter(
             checks, responses, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response did not contain the partition")
         )
@@ -102,12 +100,3 @@ class Validator:
                     outcome.append(self._subscription.on_checked(check, end.leader_epoch, end.end_offset, now))
             self._lock.notify_all()
         return outcome
-
-
-def _question(check: EpochCheck) -> pb.EpochOfPartition:
-    return pb.EpochOfPartition(
-        topic_id=check.route.partition_id.topic_id,
-        partition=check.route.partition_id.partition,
-        current_leader_epoch=check.route.leader_epoch,
-        leader_epoch=check.epoch,
-    )

@@ -14,7 +14,7 @@ caller is cancelled. So a partition's position is the offset after its last retu
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Generic, Protocol, cast
 
 from ottla.consumer.batch import Batch, Segment
@@ -22,7 +22,7 @@ from ottla.consumer.completed_fetch import CompletedFetch, RecordRange, Records,
 from ottla.consumer.concurrent_use import ConcurrentUseGuard
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.record_iterator import Handing
-from ottla.errors import OttlaError, SerializationError, WakeupError
+from ottla.errors import OttlaError, SerializationError, UnreadableBatchError, WakeupError
 from ottla.generics import K, V
 from ottla.machines.position import FetchedData, Position
 from ottla.machines.transaction_outcome import TransactionOutcome
@@ -197,6 +197,13 @@ class RecordReader(Generic[K, V]):
             assert position.offset is not None
             with self._fetcher.lock:
                 self._subscription.seek(position, position.offset)
+
+    def seek_to_time(self, positions: Iterable[Position], timestamp: int | None) -> None:
+        """Continue at the first record at or after that time (ms, or None for the committed offset)."""
+        for position in positions:
+            with self._fetcher.lock:
+                self._subscription.seek_to_time(position, timestamp)
+            self.on_seek(position)
 
     def on_seek(self, position: Position) -> None:
         """Note a seek: the earlier position does not count."""
@@ -385,12 +392,10 @@ class RecordReader(Generic[K, V]):
     def _on_unreadable(self, batch: UnreadableBatch) -> RecordRange | None:
         if self.keeps_unreadable:
             return Records([cast(RawRecord, batch)], has_log_append_time=False)
-        if not self._skip_bad:
-            raise batch.error
-        logger.warning("skipped: %s", batch.error.message)
+        self._on_bad_record(batch.error)
         return None
 
-    def _on_bad_record(self, error: SerializationError) -> None:
+    def _on_bad_record(self, error: SerializationError | UnreadableBatchError) -> None:
         if not self._skip_bad:
             raise error
         logger.warning("skipped: %s", error.message)

@@ -111,10 +111,7 @@ class GroupReader(RecordReader[K, V]):
     def _settle_transactions(self) -> None:
         over = [outcome for outcome in self._transactions if not outcome.is_under_way]
         if any(outcome.sends_back for outcome in over):
-            for position in self._member.of(()):
-                with self._fetcher.lock:
-                    self._subscription.seek_to_time(position, None)
-                self.on_seek(position)
+            self.seek_to_time(self._member.of(()), None)
         for outcome in over:  # only now: if a signal handler raises before, the next call goes back
             self._transactions.remove(outcome)
 

@@ -27,7 +27,6 @@ from ottla_core.cluster.image import Partition
 from ottla_core.records.leader_epochs import EpochStart
 
 UNKNOWN: Final = -1
-MAX_INT64: Final = 2**63 - 1
 
 
 class IsrProposal(NamedTuple):
@@ -320,11 +319,14 @@ class Leader:
 
     @property
     def purge_limit(self) -> int:
-        """This is the offset from which on tombstones and markers stay, because a live replica does not have them yet.
+        """This is the offset from which on tombstones and markers stay, because a live replica does not have them yet:
+        the log's end if there is no other live replica.
 
         A replica whose broker is away does not keep them: it may never return. If it does, it begins anew.
         """
-        return min((f.log_end_offset for each, f in self._followers.items() if each in self.live), default=MAX_INT64)
+        return min(
+            (f.log_end_offset for each, f in self._followers.items() if each in self.live), default=self._log_end_offset
+        )
 
     def may_lack(self, follower_id: int, offset: int, purged_before: int) -> bool:
         """Return whether a follower at `offset` may have records of which this leader has removed the tombstones or the

@@ -88,17 +88,20 @@ class DiskLog:
         """Read like `Log.read`, over everything that was appended, committed or not."""
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
-    async def walk(self, records: bytes) -> LogConfig:
+    async def walk(self, records: bytes, *, is_slow: bool = False) -> LogConfig:
         """Check what `Log.append` checks of batches, in a thread if that takes long. Return the config by which it was
         done.
 
-        Raises what `Log.append` raises.
+        `is_slow` says that it is known to take long. Raises what `Log.append` raises.
         """
         config = self.log.config
         check = partial(check_appendable, records, config, self._clock.wall_ms(), transactional=True)
-        try:
-            check(walk=Walk.QUICK)
-        except SlowWalkError:
+        if not is_slow:
+            try:
+                check(walk=Walk.QUICK)
+            except SlowWalkError:
+                is_slow = True
+        if is_slow:
             await self._threads.work(check)
         return config
 

@@ -276,7 +276,6 @@ class _Looks:
         if records or start > followed.log_start_offset or (moved and followed.has_readers):
             self._session.respond(followed, watermark, start, records=bool(records))
             told = _epochs_of(records, epochs, followed.last_epoch)
-            purged_before = purged_before if purged_before > followed.offset else 0
             return FetchResult(followed.id, records, watermark, start, epochs=told, purged_before=purged_before)
         if followed.offset != end:
             self._session.look_again(followed.id)  # there was no room for it

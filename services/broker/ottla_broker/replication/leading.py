@@ -380,12 +380,14 @@ class Leading:
 
     def check_has_met_purged(self, follower_id: int, offset: int) -> int:
         """Return the offset before which tombstones and markers may be gone from this log, for a follower to which it
-        was just read from `offset` on.
+        was just read from `offset` on, or 0 if the follower has met all of them.
 
         Raises OFFSET_OUT_OF_RANGE if one of them may have been about what the follower has. The follower then begins
         anew. The check comes after the read: what is gone by then may be missing in what was read.
         """
         purged_before = self.log.compaction.purged_before
+        if offset >= purged_before:
+            return 0
         if self.leader.may_lack(follower_id, offset, purged_before):
             raise OttlaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -7,7 +7,6 @@ a partition's order.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -99,8 +98,10 @@ def append(
     check_client_may_write(replica.topic)
     act = _Append(replica, records, acks, transaction)
     if not (act.has_to_wait or slice_.is_over):
-        with contextlib.suppress(SlowWalkError):
+        try:
             return act.carry_out(leading)
+        except SlowWalkError:
+            act.is_slow = True
     leading.expect(read_header(records))
     replica.pending_bytes.take(len(records))
     act.records = bytes(records)  # its buffer is reused soon
@@ -117,6 +118,8 @@ class _Append:
     records: Buffer
     acks: int
     transaction: ProducedTransaction | None
+    is_slow: bool = False
+    """Whether a quick walk of the records has given up."""
     walked_by: LogConfig | None = None
 
     @property
@@ -143,7 +146,7 @@ class _Append:
         return self.transaction.version >= TRANSACTIONS_V2 or not self.replica.guards.has_added(added_by)
 
     async def prepare(self) -> None:
-        self.walked_by = await self.replica.disk.walk(bytes(self.records))
+        self.walked_by = await self.replica.disk.walk(bytes(self.records), is_slow=self.is_slow)
         await self.replica.turn.rest()
         if self._is_unverified and self.transaction is not None:
             # it is the last step: nothing may come between the response and the append

@@ -20,7 +20,7 @@ from typing import Final
 
 from ottla_broker.machines.guards import VerificationGuards
 from ottla_broker.machines.offsets import NOTHING_COMMITTED, HighWatermark
-from ottla_broker.machines.partition import MAX_INT64, Leader
+from ottla_broker.machines.partition import Leader
 from ottla_broker.machines.replica_role import NEXT_ROLE, ReplicaRole, RoleEvent
 from ottla_broker.replication.disk_log import DiskLog
 from ottla_broker.replication.following import Following
@@ -28,7 +28,7 @@ from ottla_broker.replication.leading import Leading, ReplicaContext, not_leader
 from ottla_broker.replication.pending import PendingActs
 from ottla_broker.replication.replica_offsets import ReplicaOffsets
 from ottla_broker.storage.log import Log
-from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_config import MAX_INT64, LogConfig
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId

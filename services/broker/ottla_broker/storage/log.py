@@ -260,7 +260,9 @@ class Log:
         self._disk.check_room()
         self._check_appendable()
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
-        shown = shown_by(headers, self.log_end_offset, self.epochs.latest)
+        # Epochs never go back within a log, so if the last batch brings no new epoch, none of them does.
+        has_later = headers[-1].leader_epoch > self.epochs.latest
+        shown = shown_by(headers, self.log_end_offset, self.epochs.latest) if has_later else ()
         return self._write_replicated(records, headers, self._with_epochs(shown), now_ms)
 
     def _write_replicated(

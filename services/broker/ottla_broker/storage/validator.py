@@ -77,9 +77,9 @@ def check_appendable(
     while at < len(records):
         header = check_batch(records, at, max_bytes=config.max_message_bytes)
         _check_admissible(header, transactional=transactional)
-        if has_linked_blocks(header.codec, memoryview(records)[at + HEADER_SIZE : at + header.size_bytes]):
-            raise _linked_blocks()
         batch = memoryview(records)[at : at + header.size_bytes]
+        if has_linked_blocks(header.codec, batch[HEADER_SIZE:]):
+            raise _linked_blocks()
         if config.timestamp_type is TimestampType.CREATE_TIME:
             _check_timestamps(header, batch, config, now_ms)
         if walk is not Walk.DONE:

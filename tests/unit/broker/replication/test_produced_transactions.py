@@ -144,7 +144,7 @@ async def test_a_transaction_that_ends_while_its_batch_is_walked_takes_it_no_mor
     replica, gate = led_replica(tmp_path), Gate()
     replica.led_in(None).append(batch(7), transactional=True)
 
-    async def walk(records: bytes) -> LogConfig:
+    async def walk(records: bytes, *, is_slow: bool) -> LogConfig:
         replica.led_in(None).append_marker(end_of(7, 3, v2=False))
         return replica.log.config
 
