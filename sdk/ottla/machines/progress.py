@@ -24,8 +24,8 @@ from ottla_core.model import TopicId, TopicPartition
 
 
 class Tenure:
-    """The time for which a partition is assigned. It `is_over` once the partition was given up, or will be soon. What is
-    not finished then is for others to do."""
+    """The time for which a partition is assigned. It `is_over` once the partition was given up, or will be soon. Others
+    do what is not finished then."""
 
     __slots__ = ("is_over",)
 
