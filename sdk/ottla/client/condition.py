@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from _thread import RLock
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from _thread import RLock
+else:
+    # The class that `threading` uses. It is not always `_thread.RLock`: in a process whose threads are greenlets, that
+    # lock belongs to all of them at once.
+    RLock = type(threading.RLock())
 
 LONGEST_SLEEP_S: Final = 0.5
 """The longest sleep of the main thread in one piece. In CPython a signal does not wake a thread if it comes after the
@@ -37,6 +43,7 @@ class Condition(RLock):  # type: ignore[misc]  # final in typeshed, not in CPyth
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._changed: Final = threading.Condition(self)
 
     def wait(self, timeout: float | None = None) -> None:

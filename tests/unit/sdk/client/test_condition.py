@@ -1,7 +1,12 @@
-"""A signal that comes just before a thread sleeps does not wake it: the main thread sleeps in short pieces."""
+"""Conditions that a signal may interrupt, and that greenlets share.
+
+A signal that comes just before a thread sleeps does not wake it: the main thread sleeps in short pieces.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -97,3 +102,31 @@ def test_a_wait_ends_with_what_it_waits_for() -> None:
     waiter = _Waiter()
     Thread(target=waiter.notify).start()
     assert waiter.wait(None)
+
+
+GREENLETS = """
+from gevent import monkey; monkey.patch_all()
+import gevent
+from ottla.client.condition import Condition
+
+lock = Condition()
+
+def hold():
+    with lock:
+        gevent.sleep(0.5)
+
+def look():
+    assert not lock._is_owned()
+    assert not lock.acquire(blocking=False)
+
+holder = gevent.spawn(hold)
+gevent.sleep(0)
+gevent.spawn(look).get()
+holder.get()
+assert lock.acquire(blocking=False)
+"""
+
+
+def test_a_greenlet_does_not_own_the_lock_of_another() -> None:
+    done = subprocess.run([sys.executable, "-c", GREENLETS], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
