@@ -99,7 +99,7 @@ class Assignment:
         with self._fetcher.lock:
             for partition_range in ranges:
                 position = self._subscription.assign(partition_range.partition)
-                position.stop, position.stop_topic_id = partition_range.stop, partition_range.stop_topic_id
+                position.stop = partition_range.stop
                 if partition_range.offset is not None:
                     self._subscription.seek(position, partition_range.offset)
                 else:

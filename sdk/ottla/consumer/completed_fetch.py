@@ -184,7 +184,7 @@ class CompletedFetch:
     def _open_batches(self) -> Iterator[RecordRange]:
         """Open each batch when the one before it is used up; as a list, if not all of its records are needed."""
         data = memoryview(self.fetched.records)
-        first, stop = self.next_offset, self.position.stop
+        first, stop = self.next_offset, self.position.stop and self.position.stop.offset
         aborted = AbortedTransactions(self.fetched.aborted) if self.fetched.aborted else None
         for at, header in iter_headers(data):
             # Every header is shown to it, also those that are skipped: a marker ends a transaction for the batches

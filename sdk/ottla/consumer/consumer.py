@@ -53,6 +53,7 @@ from ottla.consumer.start_offsets import ReadingPlan
 from ottla.errors import WakeupError, config_error
 from ottla.generics import K, V
 from ottla.machines.failures import no_position
+from ottla.machines.position import StopOffset
 from ottla.machines.subscription import SubscriptionState
 from ottla.machines.transaction_outcome import TransactionOutcome
 from ottla.record import Record
@@ -108,7 +109,7 @@ class Consumer(Generic[K, V]):
             is "latest" as in Kafka, and the consumer logs one warning.
         stop: where the iteration ends, looked up once, when reading begins. "end" is the end of the log at that time. A
             datetime or timedelta stops before the first record at or after that time, or at the end of the log if no
-            such record exists. A number stops after that many records. {(topic, partition): offset} stops before that
+            such record exists. If a later election cuts off records before that, reading stops there. A number stops after that many records. {(topic, partition): offset} stops before that
             offset; a partition that is not in this mapping has no stop. With None, the iteration never ends.
         key, value: deserializers: auto (returns the type that was sent with `auto`; from other producers, UTF-8 becomes
             str and anything else bytes), bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID,
@@ -367,7 +368,7 @@ class Consumer(Generic[K, V]):
         (position,) = self._assignment.of([partition])
         with self._lock:
             if stop is not None:
-                position.stop, position.stop_topic_id = stop, None
+                position.stop = StopOffset(stop)
             self._subscription.seek(position, offset)
             position.topic_id = None if topic_id is None else TopicId(topic_id)
         self.reader.on_seek(position)

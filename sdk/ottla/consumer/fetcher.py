@@ -146,7 +146,7 @@ class Fetcher:
                 continue
             name = position.partition.topic
             topic = view.topics.get(name)
-            recreated = topic is not None and not topic.error and position.stop_topic_id not in (None, topic.id)
+            recreated = topic is not None and not topic.error and position.stop.topic_id not in (None, topic.id)
             if recreated or topic is None or topic.error:
                 gone[name] = self._gone_since.get(name, now)
                 if now >= gone[name] + UNKNOWN_TOPIC_GRACE_S:

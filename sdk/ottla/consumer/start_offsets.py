@@ -22,6 +22,7 @@ from ottla.client.settings import check_topic, one_of
 from ottla.client.units import timestamp_ms
 from ottla.errors import ConfigError, ErrorCode, config_error
 from ottla.machines.metadata import TopicView
+from ottla.machines.position import StopOffset
 from ottla.machines.subscription import Reset
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
@@ -33,7 +34,7 @@ _warned: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets), where it stops, and in which topic.
+    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets), and where it stops.
 
     Both starts are None if no start is given and auto_offset_reset is "none"; then only a seek can set one.
     """
@@ -41,8 +42,7 @@ class PartitionRange:
     partition: TopicPartition
     offset: int | None
     timestamp: int | None
-    stop: int | None
-    stop_topic_id: TopicId | None
+    stop: StopOffset | None
 
 
 class ReadingPlan:
@@ -90,10 +90,9 @@ class ReadingPlan:
                     hint=f"{partition.topic} has partitions 0 to {last}",
                 )
         now_ms = cluster.clock.wall_ms()
-        ids: dict[TopicPartition, TopicId] = {}
-        stops = stop_offsets(self._stop, partitions, cluster, timeout, read_committed=read_committed, topic_ids=ids)
+        stops = find_stops(self._stop, partitions, cluster, timeout, read_committed=read_committed)
         timestamp = self._timestamp(now_ms)
-        return [PartitionRange(p, offsets.get(p), timestamp, stops.get(p), ids.get(p)) for p in partitions]
+        return [PartitionRange(p, offsets.get(p), timestamp, stops.get(p)) for p in partitions]
 
     def _timestamp(self, now_ms: int) -> int | None:
         start = self._start
@@ -114,26 +113,27 @@ class ReadingPlan:
         return EARLIEST_TIMESTAMP if earliest else LATEST_TIMESTAMP
 
 
-def stop_offsets(
+def find_stops(
     stop: Any,
     partitions: Iterable[TopicPartition],
     cluster: ClusterClient,
     timeout: float,
     *,
     read_committed: bool,
-    topic_ids: dict[TopicPartition, TopicId],
-) -> Mapping[TopicPartition, int]:
-    """Look up the offset at which each partition stops; empty if reading does not stop at an offset.
-
-    The ids of the topics in which it was looked up are added to `topic_ids`.
-    """
+) -> dict[TopicPartition, StopOffset]:
+    """Look up where each partition stops; empty if reading does not stop at an offset."""
     if stop is None or isinstance(stop, int):
         return {}
     if isinstance(stop, Mapping):
-        return stop
+        return {partition: StopOffset(offset) for partition, offset in stop.items()}
     at = LATEST_TIMESTAMP if stop == "end" else timestamp_ms(stop, now_ms=cluster.clock.wall_ms())
     timestamps = dict.fromkeys(partitions, at)
-    return list_offsets_or_end(cluster, timestamps, timeout=timeout, read_committed=read_committed, topic_ids=topic_ids)
+    ids: dict[TopicPartition, TopicId] = {}
+    epochs: dict[TopicPartition, int] = {}
+    offsets = list_offsets_or_end(
+        cluster, timestamps, timeout=timeout, read_committed=read_committed, topic_ids=ids, epochs=epochs
+    )
+    return {partition: StopOffset(offset, ids[partition], epochs[partition]) for partition, offset in offsets.items()}
 
 
 def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:

@@ -249,6 +249,14 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
     return TruncationError(message, hint=hint, offset=offset, divergent_offset=end)
 
 
+def stop_truncated(partition: TopicPartition, stop: int, end: int) -> str:
+    """Return the warning that the new leader's log lacks the records from `end` to the stop position."""
+    return (
+        f"{partition}: the log was truncated before the consumer reached its stop position {stop}: "
+        f"the new leader's log lacks the records from {end} on, so reading stops there"
+    )
+
+
 def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
     """Return the error for a commit of a member without which the group has rebalanced."""
     reason = left_behind if left_behind and left_behind != error.message else "other members may own its partitions now"

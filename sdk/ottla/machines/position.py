@@ -13,17 +13,28 @@ from ottla_core.records.batch import MAGIC, Buffer, iter_headers
 NO_EPOCH = -1
 
 
+class StopOffset(NamedTuple):
+    """The first `offset` of a partition that is not read.
+
+    `topic_id` is the id of the topic in which it is valid, or None while unknown. `epoch` is the epoch of the last
+    leader that had every record before it, or -1 if no leader was asked.
+    """
+
+    offset: int
+    topic_id: TopicId | None = None
+    epoch: int = NO_EPOCH
+
+
 class Position:
     """One assigned partition.
 
     `offset` is the offset of the next record to return, and `offset_epoch` the leader epoch of the record before it, if
     known. `offset` is None until `start` has been looked up (a timestamp as in ListOffsets: -2 earliest, -1 latest,
-    else milliseconds; None for the committed offset). `stop` is the first offset not to read. `fetch_offset` is the
-    next offset to fetch, and `epoch` the leader epoch of the batch before it, or -1 if unknown. `leader_epoch` is the
-    epoch of the leader whose log confirmed these offsets (KIP-320). `topic_id` is the id of the topic in which `offset`
-    is valid, or None while unknown; `stop_topic_id` is the same for `stop`. `read_topic_id` is the id of the topic that
-    the last returned record came from, even if another topic has its name now; it is None before the first record and
-    after a seek of the user.
+    else milliseconds; None for the committed offset). `fetch_offset` is the next offset to fetch, and `epoch` the
+    leader epoch of the batch before it, or -1 if unknown. `leader_epoch` is the epoch of the leader whose log confirmed
+    these offsets (KIP-320). `topic_id` is the id of the topic in which `offset` is valid, or None while unknown.
+    `read_topic_id` is the id of the topic that the last returned record came from, even if another topic has its name
+    now; it is None before the first record and after a seek of the user.
     """
 
     __slots__ = (
@@ -46,7 +57,6 @@ class Position:
         "route",
         "start",
         "stop",
-        "stop_topic_id",
         "topic_id",
         "version",
         "waiting_bytes",
@@ -58,8 +68,7 @@ class Position:
         self.offset_epoch = NO_EPOCH
         self.start = start
         self.locate_at = 0.0  # when `start` is to be looked up again
-        self.stop: int | None = None
-        self.stop_topic_id: TopicId | None = None
+        self.stop: StopOffset | None = None
         self.fetch_offset = 0
         self.epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
@@ -101,25 +110,32 @@ class Position:
 
     def is_behind_stop(self, offset: int) -> bool:
         """Whether `offset` is at or behind the stop; offsets of different topics are not compared."""
-        if self.stop is None or offset < self.stop:
+        if self.stop is None or offset < self.stop.offset:
             return False
-        return self.topic_id == self.stop_topic_id or None in (self.topic_id, self.stop_topic_id)
+        return self.topic_id == self.stop.topic_id or None in (self.topic_id, self.stop.topic_id)
 
     def is_due(self, route: Route, now: float) -> bool:
         """Return whether to fetch from the leader: not right after a failure, and not in a topic other than the
         stop's."""
         if self.stop is not None:
-            self.stop_topic_id = self.stop_topic_id or route.partition_id.topic_id
-            if self.stop_topic_id != route.partition_id.topic_id:
+            if self.stop.topic_id is None:
+                self.stop = self.stop._replace(topic_id=route.partition_id.topic_id)
+            if self.stop.topic_id != route.partition_id.topic_id:
                 return False
         return self.retry_at <= now or route != self.route
 
-    def is_checked(self, route: Route) -> bool:
-        """Return whether the offset counts as valid in this leader's log: it came from that log, or can't be
-        checked."""
+    def check(self, route: Route) -> EpochCheck | None:
+        """Return what to ask this leader before its records count: about the offset, then about the stop.
+
+        Return None if both came from its log, or can't be checked.
+        """
         if self.epoch == NO_EPOCH:
             self.leader_epoch = route.leader_epoch
-        return self.leader_epoch >= route.leader_epoch
+        if self.leader_epoch < route.leader_epoch:
+            return EpochCheck(self, route, self.epoch, self.version)
+        if self.stop is not None and NO_EPOCH < self.stop.epoch < route.leader_epoch:
+            return EpochCheck(self, route, self.stop.epoch, self.version, self.stop)
+        return None
 
     def nearest(self, route: Route, brokers: Mapping[int, BrokerView], now: float, shun_s: float) -> Target:
         """Return the fetch target.
@@ -186,12 +202,16 @@ class FetchPart:
 
 @dataclass(slots=True, eq=False)
 class EpochCheck:
-    """A query to a partition's leader for the end of `epoch` in its log. The position waits for the response."""
+    """A query to a partition's leader for the end of `epoch` in its log. The position waits for the response.
+
+    It is about the position's offset, or about its `stop`.
+    """
 
     position: Position
     route: Route
     epoch: int
     version: int
+    stop: StopOffset | None = None
 
 
 class Target(NamedTuple):

@@ -12,7 +12,7 @@ The rules this file owns:
   raises.
 * With a new leader, a position is checked before the next fetch: where did the epoch of the last fetched batch end in
   that leader's log? If it ended before the position, the log was truncated; the consumer goes back to that offset and
-  reports it, or raises (KIP-320).
+  reports it, or raises (KIP-320). A stop behind that offset moves there, or the consumer would wait for it for ever.
 * A recreated topic is another topic, in which the old offset is invalid; its position is also reset, which is reported
   once. If the stop is an offset in the old topic, nothing is fetched, because the stop would never be reached, or too
   soon.
@@ -31,7 +31,14 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.failures import log_truncated, no_batch, old_format, position_reset, topic_recreated
+from ottla.machines.failures import (
+    log_truncated,
+    no_batch,
+    old_format,
+    position_reset,
+    stop_truncated,
+    topic_recreated,
+)
 from ottla.machines.fetch_sessions import FetchSessions
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, LookupPace, Route
 from ottla.machines.position import (
@@ -43,6 +50,7 @@ from ottla.machines.position import (
     FetchPart,
     PartitionData,
     Position,
+    StopOffset,
     Target,
 )
 from ottla_core.errors import is_retriable
@@ -206,7 +214,7 @@ class SubscriptionState:
             if not position.is_due(route, now):
                 refresh = self._request_refresh(now, FAILING_PACE_S) or refresh
                 continue
-            if self._is_another_topic(position, route, now) or not position.is_checked(route):
+            if self._is_another_topic(position, route, now) or position.check(route) is not None:
                 continue  # it is to be resolved, or `checks` has it
             target = position.nearest(route, brokers or {}, now, self.limits.shun_s)
             fetch = fetches.get(target)
@@ -401,9 +409,9 @@ class SubscriptionState:
                 continue
             if position.topic_id not in (None, route.partition_id.topic_id):
                 continue  # an epoch of the topic before it says nothing
-            if position.is_checked(route) or not position.is_due(route, now):
+            check = position.check(route)
+            if check is None or not position.is_due(route, now):
                 continue
-            check = EpochCheck(position, route, position.epoch, position.version)
             position.in_flight, position.route = check, route
             due.append(check)
         return due
@@ -417,7 +425,9 @@ class SubscriptionState:
             return outcome
         position.failures = 0
         known = epoch != NO_EPOCH and end >= 0
-        if known and end >= position.fetch_offset:
+        if check.stop is not None:
+            self._on_stop_checked(check, check.stop, end if known else check.stop.offset, outcome)
+        elif known and end >= position.fetch_offset:
             position.leader_epoch = check.route.leader_epoch
         elif known and position.offset is not None and end >= position.offset:
             self.seek(position, position.offset, epoch)  # what was handed out still exists; the rest is fetched again
@@ -425,6 +435,12 @@ class SubscriptionState:
         else:
             self._on_truncated(check, epoch, end if known else None, now, outcome)
         return outcome
+
+    def _on_stop_checked(self, check: EpochCheck, stop: StopOffset, end: int, outcome: FetchOutcome) -> None:
+        """Stop where the log was truncated: the records before the former stop would never come."""
+        if end < stop.offset:
+            outcome.warnings.append(stop_truncated(check.position.partition, stop.offset, end))
+        check.position.stop = stop._replace(offset=min(end, stop.offset), epoch=check.route.leader_epoch)
 
     def on_check_failed(self, check: EpochCheck, code: int, message: str, now: float) -> FetchOutcome:
         """Handle a check that failed without a result."""

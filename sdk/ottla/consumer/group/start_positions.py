@@ -29,10 +29,10 @@ from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.call import Call
 from ottla.consumer.group.commits import Commits
 from ottla.consumer.group.options import GroupOptions
-from ottla.consumer.start_offsets import stop_offsets
+from ottla.consumer.start_offsets import find_stops
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.membership import NEVER
-from ottla.machines.position import NO_EPOCH, Position
+from ottla.machines.position import NO_EPOCH, Position, StopOffset
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.plural import counted
 
@@ -44,7 +44,7 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where one partition begins, the leader epoch of the record before it, where it stops, and in which topic.
+    """Where one partition begins, the leader epoch of the record before it, and where it stops.
 
     `topic_id` is the id of the topic in which the offset was committed, if the coordinator knows it. If nothing is
     committed and auto_offset_reset is "none", there is only an `error`.
@@ -53,8 +53,7 @@ class StartPosition:
     offset: int = 0
     epoch: int | None = None
     committed: bool = False
-    stop: int | None = None
-    stop_topic_id: TopicId | None = None
+    stop: StopOffset | None = None
     error: OttlaError | None = None
     topic_id: TopicId | None = None
 
@@ -82,7 +81,6 @@ class StartPositionFinder:
         Partitions of deleted topics have no leader. Raises if no broker answers.
         """
         topic_ids: dict[TopicPartition, TopicId] = {}
-        stop_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
         uncommitted = [partition for partition in partitions if partition not in committed]
         offline: set[TopicPartition] = set()
@@ -93,22 +91,17 @@ class StartPositionFinder:
         reset = self._reset_offsets(uncommitted, topic_ids, offline)
         self._note(offline)
         partitions = [p for p in partitions if p not in offline or p in committed]
-        stops = stop_offsets(
-            self._options.stop,
-            partitions,
-            self._cluster,
-            self._timeout,
-            read_committed=self._read_committed,
-            topic_ids=stop_ids,
+        stops = find_stops(
+            self._options.stop, partitions, self._cluster, self._timeout, read_committed=self._read_committed
         )
         found: StartPositions = {}
         for partition in partitions:
-            stop, stop_id, topic_id = stops.get(partition), stop_ids.get(partition), topic_ids.get(partition)
+            stop, topic_id = stops.get(partition), topic_ids.get(partition)
             if partition in committed:
                 at = committed[partition]
-                found[partition] = StartPosition(at.offset, at.leader_epoch, True, stop, stop_id, topic_id=topic_id)
+                found[partition] = StartPosition(at.offset, at.leader_epoch, True, stop, topic_id=topic_id)
             elif partition in reset:
-                found[partition] = StartPosition(reset[partition], stop=stop, stop_topic_id=stop_id, topic_id=topic_id)
+                found[partition] = StartPosition(reset[partition], stop=stop, topic_id=topic_id)
             else:
                 found[partition] = StartPosition(error=self._no_offset(partition))
         return found
@@ -293,7 +286,6 @@ class PositionInitializer:
             if position.version != version or start.error is not None:
                 return None if position.version != version else start.error
             position.stop, position.topic_id = start.stop, start.topic_id
-            position.stop_topic_id = start.stop_topic_id
             self._subscription.seek(position, start.offset, NO_EPOCH if start.epoch is None else start.epoch)
         if start.committed:
             self._commits.known[position.partition] = offset_and_epoch(start.offset, NO_EPOCH, start.topic_id)

@@ -8,7 +8,7 @@ from ottla.consumer.batch import Batch
 from ottla.consumer.completed_fetch import CompletedFetch, OpenBatch, first_offset, next_offset
 from ottla.consumer.metrics import Consumed
 from ottla.errors import ErrorCode, OttlaError
-from ottla.machines.position import FetchedData, Position
+from ottla.machines.position import FetchedData, Position, StopOffset
 from ottla.serdes.record_reader import Serdes
 from ottla.serdes.serdes import deserializer
 from ottla_core.model import TopicPartition
@@ -28,7 +28,7 @@ def batch(first: int, count: int) -> bytes:
 
 def run_of(*batches: bytes, offset: int = 0, stop: int | None = None) -> CompletedFetch:
     position = Position(T0)
-    position.offset, position.stop = offset, stop
+    position.offset, position.stop = offset, None if stop is None else StopOffset(stop)
     return CompletedFetch(FetchedData(position, 0, b"".join(batches)), Consumed())
 
 

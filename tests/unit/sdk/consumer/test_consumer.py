@@ -675,6 +675,19 @@ def test_a_truncated_log_is_read_on_from_where_it_parts_with_a_warning(caplog: p
     assert f"the new leader's log lacks the records from {end} on; continuing there" in warning
 
 
+@pytest.mark.story("stop-behind-a-truncation")
+def test_a_read_to_the_end_ends_where_the_log_was_truncated() -> None:
+    cluster = filled({0: 50}, batch_size=200, brokers=2)
+    small: dict[str, Any] = {"prefetch": 16384, "max_partition_fetch_bytes": 200}
+    with consumer_of(cluster, start="earliest", stop="end", **small) as consumer:
+        values = consumer.poll(WAIT, max_records=5).values()
+        end = lose_half(cluster)
+        while batch := consumer.poll(WAIT):
+            values += batch.values()
+        assert consumer.finished
+    assert values == [*range(end)]
+
+
 @pytest.mark.rule(67)
 @pytest.mark.feature(46)
 def test_without_a_reset_a_truncation_is_an_error_with_both_offsets() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.errors import ErrorCode, TruncationError
 from ottla.machines.metadata import BrokerView, Route
-from ottla.machines.position import Fetch, FetchedData, PartitionData, Position
+from ottla.machines.position import Fetch, FetchedData, PartitionData, Position, StopOffset
 from ottla.machines.subscription import FetchLimits, Reset, SubscriptionState
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import placed_prefix, read_header
@@ -344,7 +344,7 @@ def test_bytes_without_a_whole_batch_are_an_error_and_not_a_loop() -> None:
 def test_a_stop_ends_fetching_and_all_stops_end_reading() -> None:
     sub, positions = subscription(2)
     for position in positions:
-        position.stop = 5
+        position.stop = StopOffset(5)
     assert not sub.done
     positions[0].offset = positions[0].fetch_offset = 5
     assert asked(sub.plan(0.0, ROUTES)[0]) == {"b1:1": [(1, 0)]}
@@ -504,7 +504,7 @@ def test_a_paused_partition_is_requested_again_when_it_is_resumed() -> None:
 
 def test_done_is_undone_by_a_seek() -> None:
     sub, (position,) = subscription(1)
-    position.stop = 5
+    position.stop = StopOffset(5)
     position.offset = 5
     assert sub.done
     sub.seek(position, 2)
@@ -609,6 +609,51 @@ def test_a_position_without_an_epoch_needs_no_check() -> None:
     sub, _ = subscription(1)
     assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 0)]}
     assert sub.checks(0.0, led_by(1, 6)) == []
+
+
+def reads_to(stop: StopOffset) -> tuple[SubscriptionState, Position]:
+    """A consumer at offset 0 of a partition whose leader is new in epoch 6."""
+    sub, (position,) = subscription(1)
+    position.stop = stop
+    assert sub.plan(0.0, led_by(1, 6)) == ([], False)
+    return sub, position
+
+
+@pytest.mark.story("stop-behind-a-truncation")
+def test_a_stop_in_the_truncated_part_of_a_log_moves_to_its_end() -> None:
+    sub, position = reads_to(StopOffset(10, epoch=5))
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    assert (check.route.address, check.epoch) == ("b1:1", 5)
+    (warning,) = sub.on_checked(check, 5, 7, 0.0).warnings
+    assert "before the consumer reached its stop position 10: the new leader's log lacks the records from 7" in warning
+    assert position.stop == StopOffset(7, IDS[0].topic_id, 6)
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 0)]}
+
+
+@pytest.mark.parametrize("told", [(5, 10), (5, 12), (-1, -1)], ids=["ends there", "ends later", "unknown"])
+def test_a_stop_that_the_new_leader_has_stays(told: tuple[int, int]) -> None:
+    sub, position = reads_to(StopOffset(10, epoch=5))
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    assert sub.on_checked(check, *told, 0.0).warnings == []
+    assert position.stop == StopOffset(10, IDS[0].topic_id, 6), "the next leader is asked about epoch 6"
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 0)]}
+
+
+def test_position_and_stop_are_checked_in_turn() -> None:
+    sub, position = read_to(10, handed_out=4)
+    position.stop = StopOffset(20, epoch=5)
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    sub.on_checked(check, 5, 12, 0.0)
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    sub.on_checked(check, 5, 12, 0.0)
+    assert (position.fetch_offset, position.stop.offset) == (10, 12)
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 10)]}
+
+
+def test_a_stop_that_the_user_gave_is_not_checked() -> None:
+    sub, (position,) = subscription(1)
+    position.stop = StopOffset(10)
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 0)]}
 
 
 def test_a_fetch_that_hangs_is_left_once_another_leader_is_known() -> None:
