@@ -109,8 +109,9 @@ class Consumer(Generic[K, V]):
             is "latest" as in Kafka, and the consumer logs one warning.
         stop: where the iteration ends, looked up once, when reading begins. "end" is the end of the log at that time. A
             datetime or timedelta stops before the first record at or after that time, or at the end of the log if no
-            such record exists. If a later election cuts off records before that, reading stops there. A number stops after that many records. {(topic, partition): offset} stops before that
-            offset; a partition that is not in this mapping has no stop. With None, the iteration never ends.
+            such record exists. If a later election cuts off records before that, reading stops there. A number stops
+            after that many records. {(topic, partition): offset} stops before that offset; a partition that is not in
+            this mapping has no stop. With None, the iteration never ends.
         key, value: deserializers: auto (returns the type that was sent with `auto`; from other producers, UTF-8 becomes
             str and anything else bytes), bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID,
             dict, list, a dataclass or a pydantic model, read from JSON) or a callable. A null is always returned as
