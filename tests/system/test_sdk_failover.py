@@ -127,12 +127,16 @@ def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
     strict: ottla.Consumer[Any, Any] = ottla.Consumer(
         "t", bootstrap=bootstrap, start="earliest", value="int", auto_offset_reset="none"
     )
-    with going_on, strict:
+    bounded: ottla.Consumer[Any, Any] = ottla.Consumer(
+        "t", bootstrap=bootstrap, start="earliest", stop="end", value="int"
+    )
+    with going_on, strict, bounded:
         topic.produce(range(10))
         topic.fall_behind()
         topic.produce(range(10, 20))
         for consumer in (going_on, strict):
             assert read(consumer, 20) == list(range(20))
+        assert bounded.assignment()  # its stop is looked up, and nothing is fetched yet
         topic.lose_what_followed()
         topic.produce(range(100, 101))
         assert read(going_on, 1) == [100]
@@ -140,6 +144,9 @@ def test_after_an_unclean_election_a_reader_is_told_where_the_log_parts(
         with pytest.raises(ottla.TruncationError) as caught:
             read(strict, 1)
         assert (caught.value.offset, caught.value.divergent_offset) == (20, 10)
+        assert read(bounded, 10) == list(range(10))
+        assert not bounded.poll(LIMIT_S)
+        assert bounded.finished
     assert any("lacks the records from 10 on; continuing there" in record.message for record in caplog.records)
 
 
