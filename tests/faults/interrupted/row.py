@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -63,6 +64,8 @@ _FEWEST_RECORDS: Final = 500_000
 _LIMIT_S: Final = 900.0
 _PRODUCED: Final = f"{NAME}-produced"
 _MUTANT_FLAG: Final = "--mutant"
+_SUPPORT: Final = Path(__file__).parents[2] / "support"
+"""Where pytest finds the modules that tests share, and a program does not."""
 
 
 @dataclass(slots=True)
@@ -132,8 +135,10 @@ def _program(kind: str, bootstrap: str, directory: Path, count: int, seed: int, 
     if module == "program":
         arguments += ["--kind", kind]
     command = [sys.executable, "-m", f"tests.faults.interrupted.{module}", *arguments]
+    path = [str(_SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False, env=environment)
     except subprocess.TimeoutExpired:
         run.failures.append(f"{kind}: it did not end within {_LIMIT_S:g} s")
         return None
