@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any, cast
 
 import pytest
+from batches import raw_batch
 from scripted_groups import BrokenError, T, committed, fill, filled, make_anew
 from waiting import until
 
@@ -79,6 +80,30 @@ def copy_to(app: ottla.App, in_thread: bool = False, **arguments: Any) -> Counte
 
     app.on("t", **arguments)(copy if in_thread else copy_later)
     return seen
+
+
+# ---- batches that can't be read -------------------------------------------------------------------------------------
+
+
+@pytest.mark.story("unreadable-batch-stops-its-readers-for-ever")
+async def test_a_batch_that_can_not_be_read_is_one_dead_letter_of_its_transaction() -> None:
+    cluster = with_out({0: 2})
+    cluster.logs[T[0]].append(raw_batch(b"no records at all, really", 3))
+    fill(cluster, {0: 1})
+    app = app_of(cluster)
+    seen = copy_to(app, dead_letter="dlq")
+    async with app:
+        await until(lambda: committed(cluster) == {0: 6})
+    assert seen == {0: 1, 1: 1, 5: 1}
+    assert len(out(cluster)) == 3
+    with ottla.Consumer[Any, Any](
+        "dlq", bootstrap="b0:1", start="earliest", stop="end", value="bytes", _transport=cluster.connect
+    ) as consumer:
+        (letter,) = consumer
+    unreadable = next(batch for batch in cluster.logs[T[0]].batches if batch.first == 2)
+    assert letter.value == unreadable.records
+    assert letter.header("ottla.origin.offset") == b"2"
+    assert all(transactions(cluster))
 
 
 # ---- rounds ---------------------------------------------------------------------------------------------------------
