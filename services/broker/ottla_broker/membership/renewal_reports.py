@@ -25,7 +25,7 @@ from ottla_core.event_loop.tasks import end_task
 _log = logging.getLogger(__name__)
 
 REPORT_S: Final = 10.0
-_LAST_S: Final = 3.0
+_LAST_S: Final = 1.0
 """How long a stop waits for the last report."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -107,3 +108,14 @@ async def test_a_report_that_fails_is_made_up_for(monkeypatch: pytest.MonkeyPatc
     await until(lambda: reporting.reports._reported == 4)
     await reporting.reports.kill()
     assert (await stored(store)).renewals == 4
+
+
+async def test_a_store_that_does_not_answer_holds_a_stop_up_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+
+    async def silent(prefix: str, *, timeout: float) -> Any:
+        await asyncio.sleep(timeout)
+
+    monkeypatch.setattr(store, "snapshot", silent)
+    async with asyncio.timeout(2.5):  # what may be left to it of a service's stop
+        await Reporting(store).reports.stop()
