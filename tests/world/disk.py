@@ -12,12 +12,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EBADF, EEXIST, EIO, EISDIR, ENOENT, ENOSPC, ENOTDIR
+from operator import itemgetter
 from pathlib import PurePath, PurePosixPath
 from random import Random
 from typing import Any, Final, TypeAlias
 
 from tests.world.fibers import World
-from tests.world.misreads import Misreads, a_bit
+from tests.world.misreads import Misreads, a_bit, last_batch
 
 from ottla_broker.storage.files import DataFile, DiskSpace
 
@@ -419,6 +420,16 @@ class Disks:
         self.world.note(f"a bit of {path} is flipped at {bit[0]}")
         node.rotten = {bit[0]: bit[1]}
         return path
+
+    def rot_ends(self, name: str, random: Random) -> None:
+        """Flip a bit in the last batch of each log, for good."""
+        logs = [(path, node) for path, node in self._files(PurePosixPath("/", name)) if path.suffix == LOG]
+        for path, node in {path.parent: (path, node) for path, node in sorted(logs, key=itemgetter(0))}.values():
+            begin = last_batch(node.data)
+            bit = None if begin is None else a_bit(random, node.data, begin, len(node.data))
+            if bit is not None:
+                self.world.note(f"a bit of {path} is flipped at {bit[0]}")
+                node.rotten = {bit[0]: bit[1]}
 
     def mend(self, name: str) -> None:
         """Have all reads of a disk return what was written."""

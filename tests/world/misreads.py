@@ -47,6 +47,12 @@ def a_bit(random: Random, log: bytes | bytearray, begin: int, end: int) -> tuple
     return (position, 1 << random.randrange(8)) if begin <= position < end else None
 
 
+def last_batch(log: bytes | bytearray) -> int | None:
+    """Return where the last whole batch of a log's file begins."""
+    batches = _batches(log)
+    return batches[-1][0] if batches else None
+
+
 def _seen(at: int, to: int, random: Random) -> Sequence[int]:
     """Return positions in a batch at which a flipped bit can be seen: the rest of its header, or its records."""
     header = range(at + _EPOCH.stop, at + _HEADER_BYTES)

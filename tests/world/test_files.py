@@ -318,3 +318,16 @@ def test_a_flipped_bit_lies_where_a_reader_can_see_it() -> None:
     assert {8, 16, 17, len(batch) - 1} <= found
     file.write([batch], at - at % len(batch))
     assert not file._node.rotten  # type: ignore[attr-defined]  # of the world
+
+
+def test_the_last_batch_of_each_log_may_be_damaged() -> None:
+    machine = _Machine(1)
+    batch = batch_of(b"key", b"value", 1)
+    files = [machine.disks.open_file(machine.directory / name, write=True) for name in ("00.log", "01.log")]
+    for file in files:
+        file.write([batch, batch], 0)
+    machine.disks.rot_ends("host", Random(1))
+    earlier, last = (file._node.rotten for file in files)  # type: ignore[attr-defined]  # of the world
+    assert not earlier
+    (at,) = last
+    assert len(batch) <= at < 2 * len(batch)

@@ -771,7 +771,9 @@ class Weather:
         self._kill_now(third)
         yield from self._until(lambda: not metadata.has_in_sync(third, everywhere=False))
         yield uniform(0.0, 1.0)
-        how = self._random.choice(("nothing", "another disk", "power cut", "power cut of both", "flipped bits"))
+        how = self._random.choice(
+            ("nothing", "another disk", "power cut", "power cut of both", "flipped bits", "damaged ends")
+        )
         ends = [(one, how.startswith("power cut")), (two, how == "power cut of both")]
         self._random.shuffle(ends)
         for name, power_cut in ends:
@@ -785,6 +787,8 @@ class Weather:
             flips = self._random.choice((0.3, 0.9))
             self._cluster.disks.volumes[one].misreads = Misreads(Random(self._random.random()), fails=0.0, flips=flips)
             self._cluster.world.after(uniform(0.5, 3.0), lambda: self._cluster.disks.mend(one))
+        elif how == "damaged ends":
+            self._cluster.disks.rot_ends(one, self._random)
         self._cluster.start(one)
         if how == "nothing":
             yield from self._until_leads(one)

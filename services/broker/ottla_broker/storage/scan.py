@@ -143,8 +143,9 @@ def is_torn(file: DataFile, start: int, end: int) -> bool:
     """Return whether [start, end) is what a killed process leaves of an append: nothing, or the first bytes of one
     batch.
 
-    If a flipped bit has made a batch look longer than the file, the next batch follows where it really ends. It is
-    looked for a megabyte at a time.
+    A flipped bit may have made a batch look longer than the file. The CRC, which does not cover the length, is then
+    right up to the file's end, or the next batch follows where this one really ends. It is looked for a megabyte at a
+    time.
     """
     found = file.read(start, min(end - start, HEADER_SIZE))
     if len(found) < HEADER_SIZE:
@@ -153,6 +154,8 @@ def is_torn(file: DataFile, start: int, end: int) -> bool:
     if not is_legal(header) or header.size_bytes <= end - start:
         return False
     last = min(end, start + MAX_BATCH_BYTES + HEADER_SIZE)
+    if crc_in_pieces(file, start + ATTRIBUTES_OFFSET, last) == header.crc:
+        return False
     pieces = range(start + HEADER_SIZE, last, _CHECK_CHUNK_BYTES)
     return not any(_has_batch_at(header.next_offset, file, at, last) for at in pieces)
 
