@@ -521,7 +521,14 @@ async def test_segments_whose_records_are_all_deleted_are_not_cleaned(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last sealed one stays until retention has secured what only that segment shows."""
-    jobs = watch_workers(logs)
+    found: list[object] = []
+    look = logs.cleaner._dirtiest
+
+    async def noted_look() -> Any:
+        found.append(await look())
+        return found[-1]
+
+    monkeypatch.setattr(logs.cleaner, "_dirtiest", noted_look)
     replica = logs.add(1, replace(COMPACTED, deletes=True))
     await logs.produce(replica, 100)
     end = replica.log.log_end_offset
@@ -529,8 +536,8 @@ async def test_segments_whose_records_are_all_deleted_are_not_cleaned(
     replica.led_in(None).begin_at(end)
     assert replica.log.unsecured_until
     await logs.cleaner.start()
-    await asyncio.sleep(0.3)
-    assert jobs == []
+    await until(lambda: bool(found))
+    assert found[0] is None
 
 
 @pytest.mark.story("all-cleaned-segments-beside-their-log")
