@@ -12,6 +12,11 @@ from typing import Final
 STOP_LIMIT_S: Final = 20.0
 
 
+def python_path(*first: Path) -> str:
+    """Return a PYTHONPATH with these directories before those of this process."""
+    return os.pathsep.join([*map(str, first), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 class Node:
     """`log` collects what the process prints, over all its lives."""
 

@@ -414,22 +414,23 @@ class Disks:
         if not logs:
             return None
         path, node = random.choice(logs)
-        bit = a_bit(random, node.data, 0, len(node.durable))
-        if bit is None:
-            return None
-        self.world.note(f"a bit of {path} is flipped at {bit[0]}")
-        node.rotten = {bit[0]: bit[1]}
-        return path
+        return path if self._rot(path, node, random, 0, len(node.durable)) else None
 
     def rot_ends(self, name: str, random: Random) -> None:
         """Flip a bit in the last batch of each log, for good."""
         logs = [(path, node) for path, node in self._files(PurePosixPath("/", name)) if path.suffix == LOG]
         for path, node in {path.parent: (path, node) for path, node in sorted(logs, key=itemgetter(0))}.values():
-            begin = last_batch(node.data)
-            bit = None if begin is None else a_bit(random, node.data, begin, len(node.data))
-            if bit is not None:
-                self.world.note(f"a bit of {path} is flipped at {bit[0]}")
-                node.rotten = {bit[0]: bit[1]}
+            if (begin := last_batch(node.data)) is not None:
+                self._rot(path, node, random, begin, len(node.data))
+
+    def _rot(self, path: PurePath, node: File, random: Random, begin: int, end: int) -> bool:
+        """Flip a bit in [begin, end) of a log's file for good. Return whether there is one to flip."""
+        bit = a_bit(random, node.data, begin, end)
+        if bit is None:
+            return False
+        self.world.note(f"a bit of {path} is flipped at {bit[0]}")
+        node.rotten = {bit[0]: bit[1]}
+        return True
 
     def mend(self, name: str) -> None:
         """Have all reads of a disk return what was written."""

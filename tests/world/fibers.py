@@ -91,7 +91,7 @@ class World:
 
     @property
     def has_more(self) -> bool:
-        """Whether anything is going to happen."""
+        """Whether an event is still to come."""
         return bool(self._queue)
 
     def run_until(self, is_over: Callable[[], bool], *, limit_s: float) -> bool:

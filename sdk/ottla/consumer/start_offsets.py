@@ -34,7 +34,7 @@ _warned: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
-    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets), and where it stops.
+    """The start of one partition (an `offset`, or a `timestamp` as in ListOffsets) and its stop.
 
     Both starts are None if no start is given and auto_offset_reset is "none"; then only a seek can set one.
     """

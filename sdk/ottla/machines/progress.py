@@ -78,7 +78,7 @@ class PartitionProgress:
 
     @property
     def released(self) -> bool:
-        """Whether the partition has moved to another member, or will soon. A record of a lost end moves with it."""
+        """Whether the partition has moved to another member, or will soon. This holds for a lost end's records, too."""
         return self._tenure.is_over
 
     def release(self) -> None:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from tests.faults.disks.rows import DISK_ROWS
 from tests.faults.disks.run import run_disk_row
+from tests.faults.node import python_path
 
 _ROOT: Final = Path(__file__).parents[3]
 _REPLAY_LIMIT_S: Final = 300.0
@@ -78,8 +79,8 @@ def _by_replay(mutant: DiskMutant) -> Verdict:
 @cache
 def _replay(name: str) -> dict[str, str]:
     """In a process of its own, for it breaks the product. Raises RuntimeError where it comes to no verdict."""
-    paths = [str(_ROOT / part) for part in ("", "tests/support", "tests/properties")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
+    paths = [_ROOT / part for part in ("", "tests/support", "tests/properties")]
+    environment = os.environ | {"PYTHONPATH": python_path(*paths)}
     command = [sys.executable, "-m", "tests.faults.disks.replays", name]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=_REPLAY_LIMIT_S

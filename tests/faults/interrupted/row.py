@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tests.faults.interrupted.notes import Notes
+from tests.faults.node import python_path
 
 import ottla
 from ottla.testing import Cluster
@@ -64,8 +65,6 @@ _FEWEST_RECORDS: Final = 500_000
 _LIMIT_S: Final = 900.0
 _PRODUCED: Final = f"{NAME}-produced"
 _MUTANT_FLAG: Final = "--mutant"
-_SUPPORT: Final = Path(__file__).parents[2] / "support"
-"""Where pytest finds the modules that tests share, and a program does not."""
 
 
 @dataclass(slots=True)
@@ -118,6 +117,11 @@ def with_mutant(share: float) -> list[str]:
     return [kind for kind in _WITH_MUTANT if kind not in _LONG or share >= _LONG_FROM]
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of a program. It finds the modules that tests share, as pytest does."""
+    return os.environ | {"PYTHONPATH": python_path(Path(__file__).parents[2] / "support")}
+
+
 def _written() -> list[str]:
     """Return the topics that the programs write to."""
     groups = [group for kind in ("copying", "copying-asyncio") for group in (kind, f"{kind}-{_MUTANT_FLAG}")]
@@ -135,10 +139,8 @@ def _program(kind: str, bootstrap: str, directory: Path, count: int, seed: int, 
     if module == "program":
         arguments += ["--kind", kind]
     command = [sys.executable, "-m", f"tests.faults.interrupted.{module}", *arguments]
-    path = [str(_SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False, env=environment())
     except subprocess.TimeoutExpired:
         run.failures.append(f"{kind}: it did not end within {_LIMIT_S:g} s")
         return None

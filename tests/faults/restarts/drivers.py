@@ -8,7 +8,6 @@ would.
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import threading
@@ -19,7 +18,7 @@ from typing import Final
 
 from tests.faults.history import read_lines
 from tests.faults.network import Network
-from tests.faults.node import Node
+from tests.faults.node import Node, python_path
 from tests.faults.restarts.query import CHECKPOINT, REJECTED
 from tests.faults.spark.driver import ROWS_A_BATCH
 from tests.faults.spark.session import kill, members
@@ -161,8 +160,7 @@ class Drivers:
         self.counts["lives"] += 1
         name = f"{name}-{self.counts['lives']}"
         command = [*self._command, "--process", name, "--directory", str(directory), *arguments]
-        path = [str(Path(__file__).parents[3]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        environment = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(filter(None, path))}
+        environment = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": python_path(Path(__file__).parents[3])}
         driver = Node(name, self._network.command(self._node, command), self._where / f"{name}.log", environment)
         driver.start()
         self._alive.append(driver)

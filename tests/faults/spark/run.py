@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from tests.faults.node import Node
+from tests.faults.node import Node, python_path
 from tests.faults.spark.copy import PARTITIONS, Findings, check, read_rows, write_rows
 from tests.faults.spark.driver import ROWS_A_BATCH
 from tests.faults.spark.mutants import MUTANT, MUTANTS
@@ -72,8 +71,7 @@ class SparkRun:
         self._is_exactly_once: Final = options.get("delivery") == "exactly_once"
         command += ["--options", json.dumps({**options})]
         command += ["--source", self._source, "--target", self._target, "--directory", str(directory)]
-        path = [str(Path(__file__).parents[3]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        environment["PYTHONPATH"] = python_path(Path(__file__).parents[3])
         log = directory / "driver.log"
         self._driver: Final = Node("driver", command, log, environment)
         self._driver_of_executors: Final = Node("driver", [*command, "--executors"], log, environment)

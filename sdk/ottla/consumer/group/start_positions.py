@@ -44,7 +44,7 @@ _RETRY_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where one partition begins, the leader epoch of the record before it, and where it stops.
+    """The offset at which one partition begins, the leader epoch of the record before it, and the stop.
 
     `topic_id` is the id of the topic in which the offset was committed, if the coordinator knows it. If nothing is
     committed and auto_offset_reset is "none", there is only an `error`.

@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 
 REPORT_S: Final = 10.0
 _LAST_S: Final = 1.0
-"""How long a stop waits for the last report."""
+"""How long a stop waits for the last report. A component gets half of what the others have left of the stop, so more
+could be too long."""
 
 
 class RenewalReports:

@@ -119,7 +119,7 @@ class _Append:
     acks: int
     transaction: ProducedTransaction | None
     is_slow: bool = False
-    """Whether a quick walk of the records has given up."""
+    """Whether it is known that walking the records takes long."""
     walked_by: LogConfig | None = None
 
     @property

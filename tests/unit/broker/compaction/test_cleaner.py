@@ -521,8 +521,8 @@ async def test_segments_whose_records_are_all_deleted_are_not_cleaned(
     logs: Compacted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last sealed one stays until retention has secured what only that segment shows."""
+    jobs, look = watch_workers(logs), logs.cleaner._dirtiest
     found: list[object] = []
-    look = logs.cleaner._dirtiest
 
     async def noted_look() -> Any:
         found.append(await look())
@@ -538,6 +538,7 @@ async def test_segments_whose_records_are_all_deleted_are_not_cleaned(
     await logs.cleaner.start()
     await until(lambda: bool(found))
     assert found[0] is None
+    assert jobs == []
 
 
 @pytest.mark.story("all-cleaned-segments-beside-their-log")

@@ -85,10 +85,11 @@ async def test_the_newest_incarnation_of_another_process_is_left_alone() -> None
     assert (await stored(store)).renewals == 0
 
 
-async def test_a_directory_that_was_never_opened_is_not_reported() -> None:
+async def test_a_directory_that_was_never_opened_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     reports = RenewalReports(MemoryStore(), "c", "mine", lambda: None)
     await reports.start()
     await reports.stop()
+    assert not caplog.records
 
 
 async def test_a_report_that_fails_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,9 +114,15 @@ async def test_a_report_that_fails_is_made_up_for(monkeypatch: pytest.MonkeyPatc
 async def test_a_store_that_does_not_answer_holds_a_stop_up_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
 
+    asked: list[str] = []
+
     async def silent(prefix: str, *, timeout: float) -> Any:
+        asked.append(prefix)
         await asyncio.sleep(timeout)
 
     monkeypatch.setattr(store, "snapshot", silent)
+    reporting = Reporting(store)
     async with asyncio.timeout(2.5):  # what may be left to it of a service's stop
-        await Reporting(store).reports.stop()
+        await reporting.reports.stop()
+    assert len(asked) == 1
+    assert not _has_reported(reporting, 4)
