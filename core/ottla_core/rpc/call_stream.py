@@ -207,12 +207,7 @@ class CallStream:
             return TransportError(ErrorCode.NETWORK_EXCEPTION, f"{self._address}: the connection was closed")
         nothing = grpc.aio.Metadata()
         status = grpc.aio.AioRpcError(await stream.code(), nothing, nothing, details=await stream.details())
-        failure = transport_error(status, self._address, "the stream of calls")
-        # gRPC says INTERNAL ("Internal error from Core") if a write meets the end of the connection. No server of
-        # ours ends a stream with that status, and callers should look for the peer again.
-        if failure.code == ErrorCode.UNKNOWN_SERVER_ERROR:
-            return TransportError(ErrorCode.NETWORK_EXCEPTION, failure.message)
-        return failure
+        return transport_error(status, self._address, "the stream of calls")
 
     def _failure_by_bug(self, error: Exception) -> TransportError:
         return TransportError(ErrorCode.UNKNOWN_SERVER_ERROR, log_bug(self._path, "of the stream", error))

@@ -102,6 +102,7 @@ _CODES: Final = {
     grpc.StatusCode.UNAUTHENTICATED: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 _TOO_LARGE: Final = "message larger than max"  # gRPC's words with RESOURCE_EXHAUSTED, on either side
+_WRITE_FAILED: Final = "Internal error from Core"  # gRPC's words with INTERNAL, if a write meets the end of its stream
 
 
 class TransportError(OttlaError):
@@ -120,6 +121,8 @@ def transport_error(error: Exception, address: str, action: str) -> TransportErr
     code = _CODES.get(status, ErrorCode.UNKNOWN_SERVER_ERROR)
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
         code = ErrorCode.MESSAGE_TOO_LARGE
+    if status is grpc.StatusCode.INTERNAL and details == _WRITE_FAILED:
+        code = ErrorCode.NETWORK_EXCEPTION
     if (failure := failure_of(details)) is not None:
         return TransportError(code, f"{action} at {address}: {failure.reason}", hint=failure.hint)
     return TransportError(code, f"{action} at {address}: {details}")
