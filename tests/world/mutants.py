@@ -71,7 +71,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                 "table": (
                     "acks-before-the-high-watermark",
                     "cleaned-before-it-is-deleted",
-                    "deleted-records-are-cleaned-without-end",
                     "isr-without-compare-and-set",
                     "laggards-join-the-isr",
                     "no-epoch-check",
