@@ -305,6 +305,21 @@ async def test_a_connection_whose_tick_fails_is_cut_and_the_others_keep_their_li
                 assert await reader.read() == b""
 
 
+async def test_a_listener_whose_ticks_have_ended_still_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = asyncio.Event()
+
+    def fail() -> None:
+        failed.set()
+        raise RuntimeError("a bug")
+
+    async with listening(Answers()) as listener:
+        monkeypatch.setattr(listener.budget, "on_tick", fail)
+        await asyncio.wait_for(failed.wait(), LIMIT_S)
+        await listener.stop()
+        with pytest.raises(ConnectionRefusedError):
+            await connect(listener)
+
+
 async def test_what_a_client_has_begun_ends_with_its_connection() -> None:
     answers = Answers()
     async with listening(answers) as listener:

@@ -24,7 +24,7 @@ from ottla_broker.kafka.network.tls_port import TlsIdentity, TlsPort
 from ottla_broker.kafka.network.tls_transport import TlsTransport
 from ottla_broker.kafka.network.turns import Turns
 from ottla_broker.listener_settings import KafkaListener
-from ottla_core.event_loop.tasks import end_task
+from ottla_core.event_loop.tasks import end_tasks
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.security.login import Login
 from ottla_core.sockets.keepalive import keep_alive
@@ -227,11 +227,12 @@ class Listener:
     async def _close(self) -> None:
         """Accept no more connections."""
         self._is_closed = True
-        await end_task(self._ticking)
         for server in self._servers:
             server.close()
         for port in self._tls_ports:
             port.abort_all()
+        if self._ticking is not None:
+            await end_tasks([self._ticking])
 
     def _abort_all(self) -> None:
         for connection in list(self._connections):
