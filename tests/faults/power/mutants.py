@@ -5,7 +5,7 @@ Those that a cleaner's worker keeps are in `worker_mutants`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -25,6 +25,7 @@ from ottla_broker.replication.replica_offsets import ReplicaOffsets
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.segment import Segment
+from ottla_core.records.batch import BatchHeader
 from ottla_core.records.leader_epochs import EpochStart
 
 
@@ -51,7 +52,9 @@ def _last_stable_offset_below_the_log_start() -> None:
 
 
 def _cleaned_above_the_recovery_point() -> None:
-    """Sealed segments are cleaned though nothing has made them durable."""
+    """Sealed segments are cleaned though nothing has made them durable. The stored epochs would still say where the
+    cleaned ones began, so they are dropped, too."""
+    _stored_epochs_dropped()
 
     def secured(self: Log) -> RecoveryPoint:
         self.compaction.on_secured(self.next_recovery_point, self.compaction.truncations)
@@ -66,15 +69,20 @@ def _recovery_point_not_written_before_a_clean() -> None:
 
 
 def _stored_epochs_dropped() -> None:
-    """A start that reads batches takes the epochs only from them."""
+    """A start that reads batches takes the epochs only from them: each begins at its first batch."""
     recover = ottla_broker.storage.recovery._recover
+
+    def shown_by(headers: Iterable[BatchHeader], end_offset: int, latest_epoch: int) -> Sequence[EpochStart]:
+        firsts = {header.leader_epoch: header.base_offset for header in reversed([*headers])}
+        return [EpochStart(epoch, at) for epoch, at in sorted(firsts.items()) if epoch > latest_epoch]
 
     def from_batches(segments: list[Segment], first: int, epochs: LeaderEpochs, gaps_before: int) -> tuple[int, bool]:
         if first < len(segments):
-            epochs.truncate_from_end(segments[first].base_offset)
+            epochs.truncate_from_end(segments[first].base_offset if first else 0)
         return recover(segments, first, epochs, gaps_before)
 
     put_in_place(ottla_broker.storage.recovery, "_recover", from_batches)
+    put_in_place(ottla_broker.storage.recovery, "shown_by", shown_by)
 
 
 def _emptied_log_forgets_its_epoch() -> None:
