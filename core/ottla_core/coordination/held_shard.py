@@ -61,6 +61,8 @@ class HeldShard(Generic[S]):
         self.number: Final = number
         self.owner: Final = owner
         self.leader_epoch = -1  # that of its partition, as it was last heard
+        self.is_elsewhere = False
+        """Whether another owner has the shard, which this process's metadata may not say yet."""
         self._process = process
         self._owned_since = process.loop.time()
         self._started = False
@@ -119,6 +121,7 @@ class HeldShard(Generic[S]):
                     call.cancel()
                 if self._wake is not None:
                     self._wake.cancel()  # otherwise it would keep the state until then, and a timer may be far
+                self.is_elsewhere = not effect.needs_epoch
                 self._process.on_left(self.number, self.owner.fence, effect, self.age_s)
 
     def _send_responses(self) -> None:

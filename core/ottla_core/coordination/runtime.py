@@ -228,11 +228,14 @@ class OwnedShards(Shards[S]):
             held.owner.limits = limits
 
     def statuses(self) -> list[OwnedShardStatus[S]]:
+        """Return the shards that this process has, as far as it knows. A shard that another owner has taken is not
+        among them, whatever the metadata says."""
         return [
             OwnedShardStatus(
                 n, held.owner.phase, held.age_s, held.owner.next_offset, held.owner.trouble, held.owner.shard
             )
             for n, held in sorted(self._held.items())
+            if not held.is_elsewhere
         ]
 
     def shard_of(self, key: str) -> int:

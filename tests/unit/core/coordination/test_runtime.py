@@ -232,6 +232,8 @@ async def test_who_is_fenced_asks_for_nothing(process: Process) -> None:
     assert code(raised) == ErrorCode.NOT_COORDINATOR
     await until(lambda: not process.shards._tasks)
     assert process.released == []
+    assert process.shards.statuses() == [], "another owner has it, even if the image does not say so yet"
+    assert process.gauge("ottla_shard_loading_seconds") == 0
 
 
 async def test_a_zombie_can_not_write_and_does_not_answer() -> None:
