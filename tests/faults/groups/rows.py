@@ -22,6 +22,7 @@ GOALS_S: Final[Mapping[str, float]] = MappingProxyType(
         "both coordinators killed": 5.0,
         "coordinator stopped": LEASE_TTL_S + 3.0,
         "coordinator cut from everything": LEASE_TTL_S + 3.0,
+        "coordinator stopped and cut from controllers and etcd": LEASE_TTL_S + 3.0,
         "coordinator cut from controllers and etcd": LEASE_TTL_S + 3.0,
         # It is registered and can't reach the log: nobody else is given its shards, and it heals when the cut does.
         "coordinator cut from brokers": CUT_S + 10.0,
@@ -71,7 +72,7 @@ def named(prefix: str, count: int) -> tuple[str, ...]:
 
 def _harm_coordinators(nemesis: GroupNemesis, until_at: float) -> None:
     """Kills between longer faults, so that both are often there in a short run."""
-    long = cycle([_stop_owner, _cut_from_etcd, _unplug_owner, _cut_from_brokers])
+    long = cycle([_stop_owner, _cut_from_etcd, _unplug_owner, _cut_from_brokers, _wake_unaware])
     short = cycle([_kill_owner, _kill_leader, _kill_owner, _kill_both, _kill_owner, _kill_owner_and_leader])
     while time.monotonic() < until_at:
         for harm in islice(short, 3):
@@ -130,6 +131,20 @@ def _cut_from_etcd(nemesis: GroupNemesis) -> None:
     with nemesis.hit("coordinator cut from controllers and etcd", owner):
         nemesis.cut_both(owner, [*nemesis.cluster.controllers, ETCD])
         time.sleep(CUT_S)
+        nemesis.heal()
+
+
+def _wake_unaware(nemesis: GroupNemesis) -> None:
+    """An owner is stopped until others have its shards, and goes on without hearing of it.
+
+    Reads have waited for it meanwhile. Members have left it, so nothing that it appends tells it that it was deposed.
+    """
+    owner = nemesis.any_owner()
+    with nemesis.hit("coordinator stopped and cut from controllers and etcd", owner):
+        with nemesis.stopped(owner):
+            nemesis.cut_both(owner, [*nemesis.cluster.controllers, ETCD])
+            time.sleep(CUT_S)
+        time.sleep(2.0)
         nemesis.heal()
 
 
@@ -262,7 +277,7 @@ MUTANT_GROUP_ROWS: Final = tuple(
     for name, of, run, members in (
         ("fetch-without-check", "F10", _again(_cut_from_etcd), _FEW_STEADY),
         ("response-before-the-high-watermark", "F10", _kill_an_only_holder, _FEW_STEADY),
-        ("check-without-fence", "F10", _again(_cut_from_etcd), _FEW_STEADY),
+        ("check-without-fence", "F10", _again(_wake_unaware), _FEW_STEADY),
         ("no-session-after-a-load", "F10", _again(_kill_owner), _FEW_STEADY),
         ("commit-without-generation-check", "F18", _nothing, _FEW_RESTLESS),
         ("generation-not-counted", "F18", _nothing, _FEW_RESTLESS),
