@@ -275,7 +275,7 @@ _FEW_RESTLESS: Final = (Members(named("restless-", 6), 4, churn_s=4.0),)
 MUTANT_GROUP_ROWS: Final = tuple(
     GroupRow(name, of, run, 0.35, members)
     for name, of, run, members in (
-        ("fetch-without-check", "F10", _again(_cut_from_etcd), _FEW_STEADY),
+        ("fetch-without-check", "F10", _again(_wake_unaware), _FEW_STEADY),
         ("response-before-the-high-watermark", "F10", _kill_an_only_holder, _FEW_STEADY),
         ("check-without-fence", "F10", _again(_wake_unaware), _FEW_STEADY),
         ("no-session-after-a-load", "F10", _again(_kill_owner), _FEW_STEADY),

@@ -432,7 +432,7 @@ async def test_a_change_of_one_partition_makes_one_be_looked_at(held: Held, monk
     )
     held.metadata.replace(created)
     await until(lambda: len(held.replicas.table.all()) == 101)
-    await until(lambda: not held.replicas._applying and not held.replicas._due)
+    await until(lambda: not (held.replicas._applying or held.replicas._due or held.replicas._look_again))
     await applied(held)
     looks: list[PartitionId] = []
     on_partition = Replica.on_partition
