@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ottla_broker.kafka.apis import APIS, NEVER, PRIVATE, Api
+from ottla_broker.kafka.api import Api
+from ottla_broker.kafka.apis import APIS, PRIVATE
 from ottla_broker.kafka.authorization import PRIVATE_NEEDS
-from ottla_broker.kafka.error_table import ERRORS
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/kafka-apis.md"
@@ -16,7 +16,7 @@ HEAD = """\
 # Kafka APIs
 
 What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
-`services/broker/ottla_broker/kafka/apis.py`.
+the modules in `services/broker/ottla_broker/kafka/handlers`.
 
 | key | API | versions | Apache Kafka 4.4 | flexible from |
 |---|---|---|---|---|
@@ -31,10 +31,10 @@ NEWER = {
 def codes() -> str:
     """The codes that only some versions of an API know."""
     rows = [
-        f"| {APIS[key].name} | {code.name} | {since.version if since.version <= APIS[key].max_version else 'none yet'} "
+        f"| {api.name} | {code.name} | {since.version if since.version <= api.max_version else 'none yet'} "
         f"| {since.before.name} |\n"
-        for key, errors in ERRORS.items()
-        for code, since in errors.since.items()
+        for api in APIS.values()
+        for code, since in api.errors.since.items()
     ]
     return "".join(rows)
 
@@ -124,16 +124,15 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
     + """
 ## Error codes
 
-A response carries no error code that its version does not know. Every response is checked against one table,
-`services/broker/ottla_broker/kafka/error_table.py`, where it is encoded. Where a version lacks a code, it gets what
-Kafka answers there:
+A response carries no error code that its version does not know. Every response is checked where it is encoded, against
+the codes that the module of its handler lists. Where a version lacks a code, it gets what Kafka answers there:
 
 | API | code | from version | before it |
 |---|---|---|---|
 """
     + codes()
     + """
-A code that is in no row of the table is a bug: it is logged, and the client gets UNKNOWN_SERVER_ERROR.
+A code that an API does not list is a bug: it is logged, and the client gets UNKNOWN_SERVER_ERROR.
 
 An API that is not listed, or another version of one that is, ends the connection; only ApiVersions answers a version
 that it does not know, in version 0 and with its own range (KIP-511).
@@ -145,7 +144,7 @@ def row(api: Api) -> str:
     served = f"{api.min_version}–{api.max_version}"
     if api.advertised_min != api.min_version:
         served += f" (advertised from {api.advertised_min})"
-    flexible = "never" if api.flexible_from == NEVER else api.flexible_from
+    flexible = api.flexible.start if api.flexible else "never"
     return f"| {api.key} | {api.name} | {served} | {NEWER.get(api.name, 'as here')} | {flexible} |\n"
 
 

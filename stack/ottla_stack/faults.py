@@ -21,11 +21,11 @@ from typing import Any, Final, Self
 
 from google.protobuf.message import Message
 
+from ottla_broker.kafka.api import Handler
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi
 from ottla_broker.kafka.frames import KafkaContext, Parts
-from ottla_broker.kafka.handling import Handler
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext

@@ -14,7 +14,7 @@ from tests.fuzz.lies import BOMBS, HARMLESS, LIES
 from tests.fuzz.messages import Composer, Draft, varint
 from tests.fuzz.world import BASE_TOPICS, INTERNAL, World
 
-from ottla_broker.kafka.apis import Api
+from ottla_broker.kafka.api import Api
 
 PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
 PRODUCE_BY_ID: Final = 13

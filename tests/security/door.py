@@ -60,7 +60,7 @@ class Connection:
     def ask(self, request: Message, version: int) -> Any:
         """Return the response. Raises ClosedError."""
         kind: Any = type(request)
-        is_flexible = version >= APIS[kind.API_KEY].flexible_from
+        is_flexible = version in APIS[kind.API_KEY].flexible
         header = RequestHeader(request_api_key=kind.API_KEY, request_api_version=version, correlation_id=7)
         frame = codec.encode(header, 2 if is_flexible else 1) + codec.encode(request, version)
         try:

@@ -10,13 +10,14 @@ from batches import raw_batch, raw_record
 from guarded import GROUP, TOPIC, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
 
 from ottla_broker.kafka.access import LimitedAccess
+from ottla_broker.kafka.api import Api
 from ottla_broker.kafka.apis import APIS, served
 from ottla_broker.kafka.authorization import Need
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.message import Message
 from ottla_core.records.batch import TRANSACTIONAL
 from ottla_core.security.acl import Acl, Permission
-from ottla_core.security.resource import ResourceType
+from ottla_core.security.resource import CLUSTER_NAME, ResourceType
 from ottla_proto import group_pb2, txn_pb2
 from ottla_proto.operation import Operation
 
@@ -30,6 +31,12 @@ CODES = {
     ResourceType.GROUP: NO_GROUP,
     ResourceType.CLUSTER: NO_CLUSTER,
     ResourceType.TRANSACTIONAL_ID: NO_ID,
+}
+_NAMES = {
+    ResourceType.TOPIC: TOPIC,
+    ResourceType.GROUP: GROUP,
+    ResourceType.CLUSTER: CLUSTER_NAME,
+    ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID,
 }
 CREATED = {"configs": [], "assignments": [], "num_partitions": -1, "replication_factor": -1, "timeout_ms": 9000}
 ANY_ACL = dict.fromkeys(("resource_type_filter", "pattern_type_filter", "operation", "permission_type"), 1)
@@ -94,7 +101,7 @@ def of_configs(api: str, operation: Operation, kinds: Sequence[int] = (_BROKER, 
     ]
 
 
-CASES = [
+_LISTED = [
     Case("Produce", (WRITE_TOPIC,), {"transactional_id": None, "acks": 1, "records": PLAIN_BATCH}),
     Case("Produce", (WRITE_ID, WRITE_TOPIC), {"acks": 1, "records": BATCH}),
     Case("Produce", (WRITE_TOPIC,), {"acks": 1, "records": PLAIN_BATCH}),
@@ -111,14 +118,8 @@ CASES = [
         {"key": TRANSACTIONAL_ID, "coordinator_keys": [TRANSACTIONAL_ID], "key_type": 1},
         (1, 6),
     ),
-    Case("JoinGroup", (READ_GROUP,)),
-    Case("Heartbeat", (READ_GROUP,)),
-    Case("LeaveGroup", (READ_GROUP,)),
     Case("SyncGroup", (READ_GROUP,), {"protocol_type": "consumer", "protocol_name": "range"}),
-    Case("DescribeGroups", (DESCRIBE_GROUP,)),
     Case("ListGroups", ()),
-    Case("SaslHandshake", ()),
-    Case("ApiVersions", ()),
     Case("CreateTopics", (topic(Operation.CREATE),), CREATED, (2, 4)),
     Case("CreateTopics", (cluster(Operation.CREATE),), CREATED, (2, 4), NO_TOPIC),
     Case(
@@ -130,7 +131,6 @@ CASES = [
     Case("DeleteTopics", (topic(Operation.DELETE),), {"topic_id": bytes(16), "timeout_ms": 9000}),
     Case("DeleteTopics", (topic(Operation.DELETE),), {"name": None, "timeout_ms": 9000}, (6, 6)),
     Case("DeleteTopics", (cluster(Operation.DELETE),), {"topic_id": bytes(16), "timeout_ms": 9000}, code=NO_TOPIC),
-    Case("DeleteRecords", (topic(Operation.DELETE),)),
     Case("InitProducerId", (WRITE_ID,), {"enable2_pc": False}),
     Case(
         "InitProducerId",
@@ -144,7 +144,6 @@ CASES = [
     Case("OffsetForLeaderEpoch", (cluster(Operation.CLUSTER_ACTION),), code=NO_TOPIC),
     Case("AddPartitionsToTxn", (WRITE_ID, WRITE_TOPIC)),
     Case("AddOffsetsToTxn", (WRITE_ID, READ_GROUP)),
-    Case("EndTxn", (WRITE_ID,)),
     Case("WriteTxnMarkers", (ALTER,)),
     Case("WriteTxnMarkers", (cluster(Operation.CLUSTER_ACTION),)),
     Case("TxnOffsetCommit", (WRITE_ID, READ_GROUP, READ_TOPIC)),
@@ -154,25 +153,28 @@ CASES = [
     *of_configs("DescribeConfigs", Operation.DESCRIBE_CONFIGS),
     *of_configs("AlterConfigs", Operation.ALTER_CONFIGS, (_BROKER, _METRICS)),
     *of_configs("IncrementalAlterConfigs", Operation.ALTER_CONFIGS),
-    Case("AlterReplicaLogDirs", (ALTER,)),
     Case("DescribeLogDirs", (DESCRIBE,), versions=(3, 5)),
-    Case("SaslAuthenticate", ()),
     Case("CreatePartitions", (topic(Operation.ALTER),), {"assignments": None}),
-    Case("DeleteGroups", (DELETE_GROUP,)),
-    Case("ElectLeaders", (ALTER,)),
     Case("OffsetDelete", (DELETE_GROUP, READ_TOPIC)),
-    Case("DescribeClientQuotas", (cluster(Operation.DESCRIBE_CONFIGS),)),
-    Case("DescribeUserScramCredentials", (DESCRIBE,)),
     Case("AlterUserScramCredentials", (ALTER,), {"mechanism": 1}),
-    Case("DescribeQuorum", (DESCRIBE,)),
     Case("UpdateFeatures", (ALTER,), {"feature": "metadata.version"}),
     Case("DescribeCluster", ()),
-    Case("DescribeProducers", (READ_TOPIC,)),
     Case("DescribeTransactions", (DESCRIBE_ID,)),
     Case("ListTransactions", ()),
     Case("ListConfigResources", (cluster(Operation.DESCRIBE_CONFIGS),), {"resource_types": [_TOPIC]}),
     Case("DescribeTopicPartitions", (DESCRIBE_TOPIC,), {"cursor": None}),
 ]
+"""The APIs with several needs, or with requests of several kinds."""
+
+
+def _case(api: Api) -> Case:
+    """Return the case of an API that has at most one need."""
+    needs = tuple(Grant(need.operation, need.resource_type, _NAMES[need.resource_type]) for need in api.needs)
+    assert len(needs) <= 1, f"list what is to be tried of {api.name}"
+    return Case(api.name, needs)
+
+
+CASES = [*_LISTED, *(_case(api) for api in APIS.values() if api.name not in {case.api for case in _LISTED})]
 
 KEYS = {api.name: api.key for api in APIS.values()}
 UNSTABLE = served(unstable=True)

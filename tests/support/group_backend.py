@@ -103,7 +103,7 @@ class GroupBackend:
         answered = Dispatcher(cast(Backend, self), Metrics()).handle(head, frame, CALLER)
         parts = await answered if asyncio.iscoroutine(answered) else answered
         assert isinstance(parts, list)
-        tagged = version >= APIS[head.key].flexible_from and head.key != api_versions.KEY
+        tagged = version in APIS[head.key].flexible and head.key != api_versions.KEY
         return head.key, b"".join(parts)[9 if tagged else 8 :]
 
 

@@ -158,7 +158,7 @@ class GuardedBroker:
         kind: Any = type(request)
         name = kind.__name__.removesuffix("Request")
         private = PRIVATE.key == kind.API_KEY
-        header_version = 2 if version >= (PRIVATE if private else APIS[kind.API_KEY]).flexible_from else 1
+        header_version = 2 if version in (PRIVATE if private else APIS[kind.API_KEY]).flexible else 1
         header = RequestHeader(request_api_key=kind.API_KEY, request_api_version=version, correlation_id=7)
         frame = codec.encode(header, header_version) + codec.encode(request, version)
         view = memoryview(len(frame).to_bytes(4, "big") + frame)

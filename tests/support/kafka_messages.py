@@ -7,7 +7,7 @@ import random
 import uuid
 from typing import Any, Final
 
-from ottla_broker.kafka.apis import Api
+from ottla_broker.kafka.api import Api
 from ottla_core.kafka import messages
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.schema import Field, Struct, extended_schema_of, schema_of

@@ -6,9 +6,14 @@ and the default of every field as Kafka defines it. A message knows no version: 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class Message:
     """This is a message, or a structure within one. Two of them are equal if all their fields are."""
+
+    API_KEY: ClassVar[int]
+    """The key of the message's API, which structures within a message do not have."""
 
     __slots__: tuple[str, ...] = ()
 

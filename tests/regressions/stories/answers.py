@@ -42,27 +42,19 @@ def _without(*keys):
     return handle
 
 
-def _as_it_is(original, key, version, code):
+def _as_it_is(original, self, api, version, code):
     return code
 
 
-def _fenced_for_good(original, key, version, code):
-    return code if (key, code) == (0, 90) else original(key, version, code)
+def _fenced_for_good(original, self, api, version, code):
+    return code if (api, code) == ("Produce", 90) else original(self, api, version, code)
 
 
-def _rejected_below(original, backend, request, context):
-    response = original(backend, request, context)
-    if context.version > 1 or not response.error_code:
-        return response
-    from kafka.protocol.admin import UpdateFeaturesResponse
+def _rejected_below(original, error):
+    from ottla_core.kafka.messages import UpdateFeaturesResponse
 
-    rejected = UpdateFeaturesResponse.UpdatableFeatureResult(
-        version=context.version,
-        feature=request.feature_updates[0].feature,
-        error_code=response.error_code,
-        error_message=response.error_message,
-    )
-    return UpdateFeaturesResponse(version=context.version, error_code=0, error_message=None, results=[rejected])
+    rejected = UpdateFeaturesResponse.UpdatableFeatureResult(feature="metadata.version", **original(error))
+    return {"error_code": 0, "error_message": None, "results": [rejected]}
 
 
 async def _without_markers_times(original, producers):
@@ -80,17 +72,17 @@ STORIES = (
     Story(
         "code-unknown-to-client",
         "Clients got error codes that their version of an API does not know, and took a passing fault for a fatal one",
-        instead_of("ottla_broker.kafka.error_table:sent_code", _as_it_is),
+        instead_of("ottla_broker.kafka.error_codes:Errors.sent", _as_it_is),
     ),
     Story(
         "fenced-producer-dies",
         "A transactional producer that was fenced or timed out got a code that ended it, where it could have aborted",
-        instead_of("ottla_broker.kafka.error_table:sent_code", _fenced_for_good),
+        instead_of("ottla_broker.kafka.error_codes:Errors.sent", _fenced_for_good),
     ),
     Story(
         "rejected-feature",
         "UpdateFeatures 0 and 1 reported a rejection where clients did not look, and they took it for success",
-        instead_of(f"{_HANDLERS}.update_features:handle", _rejected_below),
+        instead_of(f"{_HANDLERS}.update_features:error_fields", _rejected_below),
     ),
     Story(
         "marker-without-a-time",

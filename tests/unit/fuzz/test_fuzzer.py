@@ -64,7 +64,7 @@ def test_the_simple_requests_are_valid(key: int) -> None:
     for version in range(APIS[key].min_version, 13 if key else APIS[key].max_version + 1):
         topic = "t" if version < PRODUCE_BY_ID else bytes(range(16))
         draft = simple_fetch(version, "t", 5) if key else simple_produce(version, topic, batches.batch())
-        body_at = 14 + 4 + (version >= APIS[key].flexible_from)
+        body_at = 14 + 4 + (version in APIS[key].flexible)
         _, size_bytes = entity_reader(request_schema(key, version))(draft.frame(1), body_at)
         assert body_at + size_bytes == len(draft.data)
 

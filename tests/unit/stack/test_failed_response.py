@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla_broker.kafka.apis import APIS, Api
+from ottla_broker.kafka.api import Api
+from ottla_broker.kafka.apis import APIS
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka import codec, messages
 from ottla_core.kafka import messages as m

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from ottla_broker.kafka.api import Handler
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
-from ottla_broker.kafka.handling import Handler
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.rpc.context import RequestContext
 from ottla_proto.client_calls import Client

@@ -1,4 +1,4 @@
-"""The APIs that are served, with their versions and handlers, are one table.
+"""The APIs that are served are one table, which is collected from the modules of their handlers.
 
 A Kafka client picks the newest version that both sides know, from what ApiVersions says. If the table and the handlers
 disagreed, clients would send requests that nothing can read. So ApiVersions, dispatch and docs/kafka-apis.md are all
@@ -10,11 +10,10 @@ old librdkafka takes a larger minimum for a broker that knows no compression (se
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.api import Api
 from ottla_broker.kafka.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -66,173 +65,72 @@ from ottla_broker.kafka.handlers import (
     update_features,
     write_txn_markers,
 )
-from ottla_broker.kafka.handling import Handler, control, decoded
-from ottla_broker.kafka.network.connection import HandlerResult
-from ottla_broker.kafka.network.limits import FETCH_KEY, PRODUCE_KEY
-from ottla_core.kafka.messages import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    AlterConfigsRequest,
-    AlterReplicaLogDirsRequest,
-    AlterUserScramCredentialsRequest,
-    CreateAclsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteAclsRequest,
-    DeleteGroupsRequest,
-    DeleteRecordsRequest,
-    DeleteTopicsRequest,
-    DescribeAclsRequest,
-    DescribeClientQuotasRequest,
-    DescribeClusterRequest,
-    DescribeConfigsRequest,
-    DescribeGroupsRequest,
-    DescribeLogDirsRequest,
-    DescribeProducersRequest,
-    DescribeQuorumRequest,
-    DescribeTopicPartitionsRequest,
-    DescribeTransactionsRequest,
-    DescribeUserScramCredentialsRequest,
-    ElectLeadersRequest,
-    EndTxnRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    IncrementalAlterConfigsRequest,
-    InitProducerIdRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    ListConfigResourcesRequest,
-    ListGroupsRequest,
-    ListOffsetsRequest,
-    ListTransactionsRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    OffsetForLeaderEpochRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-    SyncGroupRequest,
-    TxnOffsetCommitRequest,
-    UpdateFeaturesRequest,
-    WriteTxnMarkersRequest,
-)
-from ottla_core.kafka.private_messages import OttlaCallRequest
-
-NEVER: Final = 2**15 - 1
-"""It means that the API is flexible in no version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One API. `flexible_from` is the first version with compact fields and tags. `advertised_from` is set if
-    ApiVersions says another minimum than `min_version`."""
-
-    key: int
-    name: str
-    min_version: int
-    max_version: int
-    flexible_from: int
-    handler: Handler
-    advertised_from: int | None = None
-
-    @property
-    def advertised_min(self) -> int:
-        return self.min_version if self.advertised_from is None else self.advertised_from
-
 
 _TABLE: Final = (
-    Api(PRODUCE_KEY, "Produce", 3, 13, 9, produce.handle, advertised_from=0),
-    Api(FETCH_KEY, "Fetch", 4, 18, 12, decoded(fetch.read, fetch.handle, speed=fetch.SPEED)),
-    Api(2, "ListOffsets", 1, 11, 6, control(ListOffsetsRequest, list_offsets.handle)),
-    Api(3, "Metadata", 0, 13, 9, control(MetadataRequest, metadata.handle)),
-    Api(8, "OffsetCommit", 2, 10, 8, control(OffsetCommitRequest, offset_commit.handle)),
-    Api(9, "OffsetFetch", 1, 10, 6, control(OffsetFetchRequest, offset_fetch.handle)),
-    Api(10, "FindCoordinator", 0, 6, 3, control(FindCoordinatorRequest, find_coordinator.handle)),
-    Api(11, "JoinGroup", 0, 9, 6, control(JoinGroupRequest, join_group.handle)),
-    Api(12, "Heartbeat", 0, 4, 4, control(HeartbeatRequest, heartbeat.handle)),
-    Api(13, "LeaveGroup", 0, 5, 4, control(LeaveGroupRequest, leave_group.handle)),
-    Api(14, "SyncGroup", 0, 5, 4, control(SyncGroupRequest, sync_group.handle)),
-    Api(15, "DescribeGroups", 0, 6, 5, control(DescribeGroupsRequest, describe_groups.handle)),
-    Api(16, "ListGroups", 0, 5, 3, control(ListGroupsRequest, list_groups.handle)),
-    Api(17, "SaslHandshake", 0, 1, NEVER, control(SaslHandshakeRequest, sasl_handshake.handle)),
-    Api(19, "CreateTopics", 2, 7, 5, control(CreateTopicsRequest, create_topics.handle)),
-    Api(20, "DeleteTopics", 1, 6, 4, control(DeleteTopicsRequest, delete_topics.handle)),
-    Api(21, "DeleteRecords", 0, 2, 2, control(DeleteRecordsRequest, delete_records.handle)),
-    Api(22, "InitProducerId", 0, 5, 2, control(InitProducerIdRequest, init_producer_id.handle)),
-    Api(23, "OffsetForLeaderEpoch", 2, 4, 4, control(OffsetForLeaderEpochRequest, offset_for_leader_epoch.handle)),
-    Api(24, "AddPartitionsToTxn", 0, 3, 3, control(AddPartitionsToTxnRequest, add_partitions_to_txn.handle)),
-    Api(25, "AddOffsetsToTxn", 0, 4, 3, control(AddOffsetsToTxnRequest, add_offsets_to_txn.handle)),
-    Api(26, "EndTxn", 0, 5, 3, control(EndTxnRequest, end_txn.handle)),
-    Api(27, "WriteTxnMarkers", 1, 2, 1, control(WriteTxnMarkersRequest, write_txn_markers.handle)),
-    Api(28, "TxnOffsetCommit", 0, 6, 3, control(TxnOffsetCommitRequest, txn_offset_commit.handle)),
-    Api(29, "DescribeAcls", 1, 3, 2, control(DescribeAclsRequest, describe_acls.handle)),
-    Api(30, "CreateAcls", 1, 3, 2, control(CreateAclsRequest, create_acls.handle)),
-    Api(31, "DeleteAcls", 1, 3, 2, control(DeleteAclsRequest, delete_acls.handle)),
-    Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.handle)),
-    Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
-    Api(34, "AlterReplicaLogDirs", 1, 2, 2, control(AlterReplicaLogDirsRequest, alter_replica_log_dirs.handle)),
-    Api(35, "DescribeLogDirs", 1, 5, 2, control(DescribeLogDirsRequest, describe_log_dirs.handle)),
-    Api(36, "SaslAuthenticate", 0, 2, 2, control(SaslAuthenticateRequest, sasl_authenticate.handle)),
-    Api(37, "CreatePartitions", 0, 3, 2, control(CreatePartitionsRequest, create_partitions.handle)),
-    Api(42, "DeleteGroups", 0, 3, 2, control(DeleteGroupsRequest, delete_groups.handle)),
-    Api(43, "ElectLeaders", 0, 2, 2, control(ElectLeadersRequest, elect_leaders.handle)),
-    Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
-    Api(47, "OffsetDelete", 0, 0, NEVER, control(OffsetDeleteRequest, offset_delete.handle)),
-    Api(48, "DescribeClientQuotas", 0, 1, 1, control(DescribeClientQuotasRequest, describe_client_quotas.handle)),
-    Api(
-        50,
-        "DescribeUserScramCredentials",
-        0,
-        0,
-        0,
-        control(DescribeUserScramCredentialsRequest, describe_user_scram_credentials.handle),
-    ),
-    Api(
-        51,
-        "AlterUserScramCredentials",
-        0,
-        0,
-        0,
-        control(AlterUserScramCredentialsRequest, alter_user_scram_credentials.handle),
-    ),
-    Api(55, "DescribeQuorum", 0, 2, 0, control(DescribeQuorumRequest, describe_quorum.handle)),
-    Api(57, "UpdateFeatures", 0, 2, 0, control(UpdateFeaturesRequest, update_features.handle)),
-    Api(60, "DescribeCluster", 0, 2, 0, control(DescribeClusterRequest, describe_cluster.handle)),
-    Api(61, "DescribeProducers", 0, 0, 0, control(DescribeProducersRequest, describe_producers.handle)),
-    Api(65, "DescribeTransactions", 0, 0, 0, control(DescribeTransactionsRequest, describe_transactions.handle)),
-    Api(66, "ListTransactions", 0, 2, 0, control(ListTransactionsRequest, list_transactions.handle)),
-    Api(74, "ListConfigResources", 0, 1, 0, control(ListConfigResourcesRequest, list_config_resources.handle)),
-    Api(
-        75,
-        "DescribeTopicPartitions",
-        0,
-        0,
-        0,
-        control(DescribeTopicPartitionsRequest, describe_topic_partitions.handle),
-    ),
+    produce.API,
+    fetch.API,
+    list_offsets.API,
+    metadata.API,
+    offset_commit.API,
+    offset_fetch.API,
+    find_coordinator.API,
+    join_group.API,
+    heartbeat.API,
+    leave_group.API,
+    sync_group.API,
+    describe_groups.API,
+    list_groups.API,
+    sasl_handshake.API,
+    create_topics.API,
+    delete_topics.API,
+    delete_records.API,
+    init_producer_id.API,
+    offset_for_leader_epoch.API,
+    add_partitions_to_txn.API,
+    add_offsets_to_txn.API,
+    end_txn.API,
+    write_txn_markers.API,
+    txn_offset_commit.API,
+    describe_acls.API,
+    create_acls.API,
+    delete_acls.API,
+    describe_configs.API,
+    alter_configs.REPLACING,
+    alter_replica_log_dirs.API,
+    describe_log_dirs.API,
+    sasl_authenticate.API,
+    create_partitions.API,
+    delete_groups.API,
+    elect_leaders.API,
+    alter_configs.INCREMENTAL,
+    offset_delete.API,
+    describe_client_quotas.API,
+    describe_user_scram_credentials.API,
+    alter_user_scram_credentials.API,
+    describe_quorum.API,
+    update_features.API,
+    describe_cluster.API,
+    describe_producers.API,
+    describe_transactions.API,
+    list_transactions.API,
+    list_config_resources.API,
+    describe_topic_partitions.API,
 )
 
-PRIVATE: Final = Api(OttlaCallRequest.API_KEY, "OttlaCall", 0, 0, 0, control(OttlaCallRequest, ottla_call.handle))
+PRIVATE: Final = ottla_call.API
 """The private API. It is not in the table, because brokers show and serve it only to clients of ottla."""
-
-_UNSTABLE: Final = {22: 6}
-"""The newest versions of APIs that Kafka itself serves only with unstable.api.versions.enable. A client that finds them
-in ApiVersions uses them, so they are hidden by default."""
 
 
 def served(*, unstable: bool = False) -> dict[int, Api]:
-    """Return the APIs by their keys. ApiVersions shows these to every client."""
+    """Return the APIs by their keys. ApiVersions shows these to every client.
+
+    Clients that find an unstable version in ApiVersions use it, so unstable versions are hidden by default.
+    """
     apis: dict[int, Api] = {}
-
     # ApiVersions is in the table that it shows, so it reads the finished table when it is called.
-    def versions(backend: Backend, request: KafkaContext) -> HandlerResult:
-        return api_versions.handle(backend, request, apis.values(), PRIVATE)
-
-    table = (*_TABLE, Api(api_versions.KEY, "ApiVersions", 0, 5, 3, versions))
-    newest = _UNSTABLE if unstable else {}
-    for api in sorted(table, key=lambda api: api.key):
-        apis[api.key] = replace(api, max_version=newest.get(api.key, api.max_version))
+    for api in sorted((*_TABLE, api_versions.api(apis.values, PRIVATE)), key=lambda api: api.key):
+        shown = api if api.unstable is None or not unstable else replace(api, versions=(api.min_version, api.unstable))
+        apis[api.key] = shown
     return apis
 
 

@@ -33,88 +33,17 @@ class Need(NamedTuple):
     resource_type: ResourceType
 
 
-def _needs(*needs: tuple[Operation, ResourceType]) -> frozenset[Need]:
-    return frozenset(starmap(Need, needs))
+def needs(*needed: tuple[Operation, ResourceType]) -> frozenset[Need]:
+    return frozenset(starmap(Need, needed))
 
 
-_NOTHING: Final = _needs()
-_READ_GROUP: Final = _needs((Operation.READ, _GROUP))
-_DESCRIBE_CLUSTER: Final = _needs((Operation.DESCRIBE, _CLUSTER))
-_ALTER_CLUSTER: Final = _needs((Operation.ALTER, _CLUSTER))
-_ALTER_CONFIGS: Final = _needs(
+NOTHING: Final = needs()
+READ_GROUP: Final = needs((Operation.READ, _GROUP))
+DESCRIBE_CLUSTER: Final = needs((Operation.DESCRIBE, _CLUSTER))
+ALTER_CLUSTER: Final = needs((Operation.ALTER, _CLUSTER))
+ALTER_CONFIGS: Final = needs(
     (Operation.ALTER_CONFIGS, _TOPIC), (Operation.ALTER_CONFIGS, _GROUP), (Operation.ALTER_CONFIGS, _CLUSTER)
 )
-
-NEEDS: Final[Mapping[int, frozenset[Need]]] = {
-    0: _needs((Operation.WRITE, _TOPIC), (Operation.WRITE, _TRANSACTIONAL_ID)),
-    1: _needs((Operation.READ, _TOPIC)),  # fetches of replicas are refused to everyone
-    2: _needs((Operation.DESCRIBE, _TOPIC)),
-    3: _needs(
-        (Operation.DESCRIBE, _TOPIC),
-        (Operation.CREATE, _CLUSTER),  # or on the topic, for topics that the request creates
-        (Operation.CREATE, _TOPIC),
-        (Operation.DESCRIBE, _CLUSTER),  # for the cluster's authorized operations
-    ),
-    8: _needs((Operation.READ, _GROUP), (Operation.READ, _TOPIC)),
-    9: _needs((Operation.DESCRIBE, _GROUP), (Operation.DESCRIBE, _TOPIC)),
-    10: _needs((Operation.DESCRIBE, _GROUP), (Operation.DESCRIBE, _TRANSACTIONAL_ID)),
-    11: _READ_GROUP,
-    12: _READ_GROUP,
-    13: _READ_GROUP,
-    14: _READ_GROUP,
-    15: _needs((Operation.DESCRIBE, _GROUP)),
-    16: _needs((Operation.DESCRIBE, _CLUSTER), (Operation.DESCRIBE, _GROUP)),  # one of them
-    17: _NOTHING,
-    18: _NOTHING,
-    19: _needs(
-        (Operation.CREATE, _CLUSTER),  # or on the topic
-        (Operation.CREATE, _TOPIC),
-        (Operation.DESCRIBE_CONFIGS, _TOPIC),  # for the configs in the response
-    ),
-    20: _needs((Operation.DELETE, _CLUSTER), (Operation.DELETE, _TOPIC), (Operation.DESCRIBE, _TOPIC)),
-    21: _needs((Operation.DELETE, _TOPIC)),
-    22: _needs(
-        (Operation.WRITE, _TRANSACTIONAL_ID),
-        (Operation.TWO_PHASE_COMMIT, _TRANSACTIONAL_ID),
-        (Operation.IDEMPOTENT_WRITE, _CLUSTER),  # or WRITE on any topic (KIP-679)
-        (Operation.WRITE, _TOPIC),
-    ),
-    23: _needs((Operation.CLUSTER_ACTION, _CLUSTER), (Operation.DESCRIBE, _TOPIC)),  # one of them
-    24: _needs((Operation.WRITE, _TRANSACTIONAL_ID), (Operation.WRITE, _TOPIC)),
-    25: _needs((Operation.WRITE, _TRANSACTIONAL_ID), (Operation.READ, _GROUP)),
-    26: _needs((Operation.WRITE, _TRANSACTIONAL_ID)),
-    27: _needs((Operation.ALTER, _CLUSTER), (Operation.CLUSTER_ACTION, _CLUSTER)),  # one of them
-    28: _needs((Operation.WRITE, _TRANSACTIONAL_ID), (Operation.READ, _GROUP), (Operation.READ, _TOPIC)),
-    29: _DESCRIBE_CLUSTER,
-    30: _ALTER_CLUSTER,
-    31: _ALTER_CLUSTER,
-    32: _needs(
-        (Operation.DESCRIBE_CONFIGS, _TOPIC),
-        (Operation.DESCRIBE_CONFIGS, _GROUP),
-        (Operation.DESCRIBE_CONFIGS, _CLUSTER),
-    ),
-    33: _ALTER_CONFIGS,
-    34: _ALTER_CLUSTER,
-    35: _DESCRIBE_CLUSTER,
-    36: _NOTHING,
-    37: _needs((Operation.ALTER, _TOPIC)),
-    42: _needs((Operation.DELETE, _GROUP)),
-    43: _ALTER_CLUSTER,
-    44: _ALTER_CONFIGS,
-    47: _needs((Operation.DELETE, _GROUP), (Operation.READ, _TOPIC)),
-    48: _needs((Operation.DESCRIBE_CONFIGS, _CLUSTER)),
-    50: _DESCRIBE_CLUSTER,
-    51: _ALTER_CLUSTER,
-    55: _DESCRIBE_CLUSTER,
-    57: _ALTER_CLUSTER,
-    60: _DESCRIBE_CLUSTER,  # for the cluster's authorized operations alone
-    61: _needs((Operation.READ, _TOPIC)),
-    65: _needs((Operation.DESCRIBE, _TRANSACTIONAL_ID), (Operation.DESCRIBE, _TOPIC)),
-    66: _needs((Operation.DESCRIBE, _TRANSACTIONAL_ID)),
-    74: _needs((Operation.DESCRIBE_CONFIGS, _CLUSTER)),
-    75: _needs((Operation.DESCRIBE, _TOPIC)),
-}
-"""What each API needs, by its key."""
 
 
 def topic_refused(access: Access, image: ClusterImage, operation: Operation, topic: str | TopicId) -> OttlaError | None:
@@ -204,13 +133,12 @@ PRIVATE_NEEDS: Final[Mapping[str, tuple[NamedNeed, ...]]] = {method.path: needs 
 """What each private method needs, by its path."""
 
 
-def check_complete(apis: Iterable[int], private_methods: Iterable[str]) -> None:
-    """Raise INVALID_CONFIG if an API or a private method has no entry, because nobody would check its requests."""
-    missing = [f"API {key}" for key in apis if key not in NEEDS]
-    missing += [path for path in private_methods if path not in PRIVATE_NEEDS]
+def check_complete(private_methods: Iterable[str]) -> None:
+    """Raise INVALID_CONFIG if a private method has no entry, because nobody would check its requests."""
+    missing = [path for path in private_methods if path not in PRIVATE_NEEDS]
     if missing:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
             f"it is not known what requests of {', '.join(missing)} need to be allowed",
-            hint="add an entry to the tables of ottla_broker.kafka.authorization",
+            hint="add an entry to the table of ottla_broker.kafka.authorization",
         )

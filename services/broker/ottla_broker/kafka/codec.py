@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
-from ottla_broker.kafka.error_table import sent_code
+from ottla_broker.kafka.error_codes import Errors
 from ottla_broker.kafka.frames import Parts
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
@@ -28,10 +28,10 @@ def decode(request_type: type[M], version: int, body: Reader) -> M:
     return message
 
 
-def encode(response: Message, version: int, *, private: bool = False) -> Parts:
+def encode(response: Message, version: int, errors: Errors, *, private: bool = False) -> Parts:
     """Return the body of a response, with no error code that this version lacks. Only clients of ottla get private
     fields."""
-    _replacing(type(response).__name__, version)(response, sent_code)
+    _replacing(type(response).__name__, version)(response, errors.sent)
     return [codec.encode(response, version, private=private)]
 
 
@@ -65,11 +65,11 @@ def _write_count(source: Source, of: Struct, message: str) -> None:
 
 
 @cache
-def _replacing(name: str, version: int) -> Callable[[Message, Callable[[int, int, int], int]], None]:
-    """Return a function that replaces error codes. It gets the new code from a function of an API's key, a version and
+def _replacing(name: str, version: int) -> Callable[[Message, Callable[[str, int, int], int]], None]:
+    """Return a function that replaces error codes. It gets the new code from a function of an API's name, a version and
     a code."""
     source = Source(schema_of(name), version)
-    with source.block("def replace(m, sent_code):"):
+    with source.block("def replace(m, sent):"):
         source.line("pass")
         _write_replacing(source, source.schema.struct, "m")
     return source.function("replace")
@@ -77,8 +77,9 @@ def _replacing(name: str, version: int) -> Callable[[Message, Callable[[int, int
 
 def _write_replacing(source: Source, of: Struct, message: str) -> None:
     fields = source.plain_fields(of) + source.tagged_fields(of)
+    api = source.schema.struct.name.removesuffix("Response")
     for code in (f"{message}.{field.name}" for field in fields if field.name.endswith("error_code")):
-        source.when(code, f"{code} = sent_code({source.schema.api_key}, {source.version}, {code})")
+        source.when(code, f"{code} = sent({api!r}, {source.version}, {code})")
     for field in fields:
         if field.is_array and field.struct is not None and _has_codes(field.struct):
             element = source.new_name("m")

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from ottla_broker.kafka import frames, logins
 from ottla_broker.kafka.access import EVERYTHING
-from ottla_broker.kafka.apis import APIS, PRIVATE, Api
+from ottla_broker.kafka.api import Api, Handler
+from ottla_broker.kafka.apis import APIS, PRIVATE
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.frames import SIZE_BYTES, TOKEN_KEY, Caller, Head, Parts
 from ottla_broker.kafka.handlers import api_versions
-from ottla_broker.kafka.handling import Handler
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.network.limits import PRODUCE_KEY
 from ottla_core.errors import OttlaError
@@ -74,7 +74,7 @@ class Dispatcher:
             raise CloseConnectionError(f"API {head.key} is not supported")
         if not api.min_version <= head.version <= api.max_version:
             return _unsupported(api, head.version, frame)
-        flexible = head.version >= api.flexible_from
+        flexible = head.version in api.flexible
         access = EVERYTHING if self._authorizer is None else self._authorizer.access(caller)
         request = frames.read_request(frame, head.version, caller, flexible=flexible, access=access)
         self._requests[head.key].value += 1

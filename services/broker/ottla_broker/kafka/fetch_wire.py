@@ -17,7 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_broker.kafka.error_table import sent_code
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.fetch_request import (
     CONSUMER,
     FINAL_EPOCH,
@@ -29,8 +29,8 @@ from ottla_broker.kafka.fetch_request import (
 )
 from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
-from ottla_broker.kafka.network.limits import FETCH_KEY
 from ottla_broker.replication.fetch import FetchResult
+from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicId
 
@@ -58,6 +58,25 @@ _PARTITION_MIN_BYTES: Final = 16
 READ_COMMITTED: Final = 1
 _COPIED_BYTES: Final = 4096
 """Records up to this size are copied behind the fields before them, because a piece of their own would cost more."""
+
+_API: Final = "Fetch"
+ERRORS: Final = error_codes.Errors(
+    "schema (v6, v13); KafkaApis, maybeDownConvertStorageError; KIP-227, KIP-320, KIP-392, KIP-516",
+    error_codes.LEADER
+    | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE},
+    {
+        ErrorCode.KAFKA_STORAGE_ERROR: error_codes.Since(6, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND: error_codes.Since(7, ErrorCode.INVALID_REQUEST),
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH: error_codes.Since(7, ErrorCode.INVALID_REQUEST),
+        **error_codes.epochs(9),
+        ErrorCode.OFFSET_NOT_AVAILABLE: error_codes.Since(11, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        **error_codes.by_id(13),
+        ErrorCode.INCONSISTENT_TOPIC_ID: error_codes.Since(13, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: error_codes.Since(7, ErrorCode.INVALID_REQUEST),
+    },
+    # It is for a batch that no response can hold. Consumers raise it to the application, which may seek past it.
+    {ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.CORRUPT_MESSAGE},
+)
 
 
 def _layout(version: int) -> struct.Struct:
@@ -133,7 +152,7 @@ def write(
     pieces: Parts = []
     writer.int32(0)  # throttle
     if version >= _SESSION_FROM:
-        writer.int16(sent_code(FETCH_KEY, version, error_code))
+        writer.int16(ERRORS.sent(_API, version, error_code))
         writer.int32(session_id)
     topics = _by_topic(parts)
     writer.array(len(topics))
@@ -170,7 +189,7 @@ def _write_partition(
     writer: Writer, version: int, request: RequestedPartition, fetched: FetchResult, isolation: int
 ) -> None:
     """Write a partition up to the length of its records."""
-    code = 0 if fetched.error is None else sent_code(FETCH_KEY, version, fetched.error.code)
+    code = 0 if fetched.error is None else ERRORS.sent(_API, version, fetched.error.code)
     writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.last_stable_offset)
     if version >= _LOG_START_FROM:
         writer.pack(_INT64, fetched.log_start_offset)

@@ -8,7 +8,10 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from ottla_broker.kafka import codec
+from ottla_broker.kafka.api import Api, Handler
+from ottla_broker.kafka.authorization import Need
 from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.error_codes import Errors
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_core.kafka.message import Message
@@ -22,7 +25,6 @@ LARGE_ELEMENTS: Final = 500
 T = TypeVar("T")
 RequestT = TypeVar("RequestT", bound=Message)
 
-Handler = Callable[[Backend, KafkaContext], HandlerResult]
 ControlHandler = Callable[[Backend, RequestT, KafkaContext], Message | Coroutine[Any, Any, Message | Parts]]
 
 
@@ -44,16 +46,26 @@ def decoded(
     return begin
 
 
-def control(request_type: type[RequestT], handle: ControlHandler[RequestT]) -> Handler:
-    """Return a handler for a message of `ottla_core.kafka`. Its response is such a message, too, or is encoded
-    already."""
+def control(
+    request: type[RequestT],
+    versions: tuple[int, int],
+    handle: ControlHandler[RequestT],
+    *,
+    needs: frozenset[Need],
+    errors: Errors,
+    unstable: int | None = None,
+) -> Api:
+    """Return an API whose messages are those of `ottla_core.kafka`. The response may also be encoded already."""
+    return Api(request, versions, _handler(request, handle, errors), needs, errors, unstable=unstable)
 
+
+def _handler(request_type: type[RequestT], handle: ControlHandler[RequestT], errors: Errors) -> Handler:
     def decode(context: KafkaContext) -> RequestT:
         return codec.decode(request_type, context.version, context.body)
 
     def begin(backend: Backend, message: RequestT, context: KafkaContext) -> HandlerResult:
         response, version = handle(backend, message, context), context.version
-        encode = partial(codec.encode, version=version, private=context.caller.is_ottlas)
+        encode = partial(codec.encode, version=version, errors=errors, private=context.caller.is_ottlas)
         if not isinstance(response, Message) or codec.has_more_elements(response, version, LARGE_ELEMENTS):
             return _encoded(backend, response, version, encode)
         return encode(response)

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
-from ottla_broker.kafka.error_table import METADATA_KEY, sent_code
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Writer
@@ -46,6 +46,23 @@ _PARTITION: Final = struct.Struct(">hii")
 _PARTITION_AND_EPOCH: Final = struct.Struct(">hiii")
 _KEPT_NODES: Final = 4096
 _KEPT_TAILS: Final = 4096
+
+_API: Final = "Metadata"
+ERRORS: Final = error_codes.Errors(
+    "MetadataResponse; KRaftMetadataCache, getPartitionMetadata; AutoTopicCreationManager; KIP-516",
+    error_codes.TOPIC
+    | {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+    },
+    {ErrorCode.LISTENER_NOT_FOUND: error_codes.Since(6, ErrorCode.LEADER_NOT_AVAILABLE), **error_codes.by_id(10)},
+)
 
 
 class Terms(NamedTuple):
@@ -116,7 +133,7 @@ def write_topic_head(
     version: int, name: str | None, topic_id: bytes, partitions: int, *, code: ErrorCode = ErrorCode.NONE
 ) -> bytes:
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)
-    writer.int16(sent_code(METADATA_KEY, version, code))
+    writer.int16(ERRORS.sent(_API, version, code))
     writer.string(name)
     if version >= _TOPIC_ID_FROM:
         writer.buffer += topic_id
@@ -141,7 +158,7 @@ def write_partition(terms: Terms, number: int, partition: Partition) -> bytes:
     code, leader = int(ErrorCode.NONE), partition.leader
     if leader in terms.unreachable or leader not in terms.live:
         reason = ErrorCode.LISTENER_NOT_FOUND if leader in terms.unreachable else ErrorCode.LEADER_NOT_AVAILABLE
-        code, leader = sent_code(METADATA_KEY, terms.version, reason), NO_LEADER
+        code, leader = ERRORS.sent(_API, terms.version, reason), NO_LEADER
     nodes = _nodes(terms.version, terms.live, partition.replicas, partition.isr)
     if terms.version < _LEADER_EPOCH_FROM:
         return _PARTITION.pack(code, number, leader) + nodes

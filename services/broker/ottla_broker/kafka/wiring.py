@@ -40,7 +40,7 @@ class KafkaSide:
     ) -> None:
         self._addresses: Final = backend.addresses
         apis = served(unstable=unstable)
-        check_complete(apis, PRIVATE_METHODS)
+        check_complete(PRIVATE_METHODS)
         dispatcher = Dispatcher(backend, metrics, around, apis, authorizer)
         on_drain = backend.replicas.table.drain
         self.listener: Final = Listener(

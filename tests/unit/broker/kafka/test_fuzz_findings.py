@@ -23,7 +23,14 @@ from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions, Session
 from ottla_broker.kafka.forwarding import reported_fields
 from ottla_broker.kafka.frames import Caller, KafkaContext
-from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata, produce
+from ottla_broker.kafka.handlers import (
+    alter_configs,
+    delete_topics,
+    describe_configs,
+    describe_producers,
+    metadata,
+    produce,
+)
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError
@@ -130,7 +137,7 @@ def test_words_about_long_names_fit_into_an_answer() -> None:
     error = reported_fields(Error(code=ErrorCode.INVALID_CONFIG, message=long))
     assert (len(words), len(error["error_message"])) == (1_001, 1_001)
     result = AlterConfigsResponse.AlterConfigsResourceResponse(resource_type=2, resource_name="t", **error)
-    assert codec.encode(AlterConfigsResponse(responses=[result]), 0)
+    assert codec.encode(AlterConfigsResponse(responses=[result]), 0, alter_configs.REPLACING.errors)
 
 
 @pytest.mark.parametrize("version", range(1, 7))
@@ -138,7 +145,9 @@ def test_a_deleted_topic_without_a_name_has_an_empty_one_before_version_6(versio
     refused = pb.TopicDeleted(error=Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     told = delete_topics._Result(**delete_topics._reported(refused, version))
     answer = DeleteTopicsResponse(responses=[told])
-    (one,) = read(load_response_schema(DELETE_TOPICS, version), b"".join(codec.encode(answer, version))).responses
+    (one,) = read(
+        load_response_schema(DELETE_TOPICS, version), b"".join(codec.encode(answer, version, delete_topics.API.errors))
+    ).responses
     assert one.name == ("" if version < 6 else None)
 
 

@@ -10,6 +10,7 @@ from images import image_of, with_topic
 
 from ottla_broker.kafka import codec, coordinator_calls
 from ottla_broker.kafka.access import EVERYTHING
+from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
@@ -59,7 +60,7 @@ async def ask(answer: Any, coordinator: Coordinator, asked: Any, version: int) -
         SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1"), access=EVERYTHING),
     )
     response = await answer(cast(Backend, coordinator), asked, request)
-    codec.encode(response, version)
+    codec.encode(response, version, APIS[asked.API_KEY].errors)
     return response
 
 

@@ -36,7 +36,7 @@ MOVED = OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it moved")
 
 
 def reader_of(data: bytes, key: int, version: int) -> Reader:
-    return Reader(memoryview(data), flexible=version >= APIS[key].flexible_from)
+    return Reader(memoryview(data), flexible=version in APIS[key].flexible)
 
 
 def ms(delta: Any) -> int:

@@ -9,8 +9,10 @@ from typing import Any, cast
 import pytest
 import uvloop
 
+from ottla_broker.kafka.authorization import NOTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Announcement, Caller, KafkaContext
+from ottla_broker.kafka.handlers import create_topics
 from ottla_broker.kafka.handling import LARGE_ELEMENTS, control
 from ottla_core.kafka import codec
 from ottla_core.kafka.messages import CreateTopicsRequest, CreateTopicsResponse
@@ -33,7 +35,10 @@ def warnings_for(software: str, topics: int, *, later: bool) -> list[Any]:
     async def awaited() -> CreateTopicsResponse:
         return response
 
-    handler = control(CreateTopicsRequest, lambda *_: awaited() if later else response)
+    handle: Any = lambda *_: awaited() if later else response  # noqa: E731
+    handler = control(
+        CreateTopicsRequest, (VERSION, VERSION), handle, needs=NOTHING, errors=create_topics.API.errors
+    ).handler
     announcement = Announcement()
     announcement.software = software
     body = Reader(memoryview(codec.encode(CreateTopicsRequest(), VERSION)), flexible=True)

@@ -70,7 +70,7 @@ async def codes(led: Led, version: int, *markers: Any) -> list[dict[tuple[str, i
     request = codec.decode(WriteTxnMarkersRequest, version, Reader(memoryview(encoded), flexible=True))
     response = await write_txn_markers.handle(backend, request, context)
     assert [result.producer_id for result in response.markers] == [PRODUCER] * len(markers)
-    assert codec.encode(response, version)
+    assert codec.encode(response, version, write_txn_markers.API.errors)
     return [
         {(topic.name, p.partition_index): p.error_code for topic in result.topics for p in topic.partitions}
         for result in response.markers

@@ -5,10 +5,15 @@ v2 adds PRODUCER_FENCED (KIP-588); v4 TRANSACTION_ABORTABLE (KIP-890).
 
 from __future__ import annotations
 
+from typing import Final
+
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.transaction_calls import call, producer_of
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V1
@@ -32,3 +37,17 @@ async def handle(backend: Backend, request: AddOffsetsToTxnRequest, context: Kaf
     except OttlaError as error:
         code = error.code
     return AddOffsetsToTxnResponse(error_code=code)
+
+
+API: Final = control(
+    AddOffsetsToTxnRequest,
+    (0, 4),
+    handle,
+    needs=needs((Operation.WRITE, ResourceType.TRANSACTIONAL_ID), (Operation.READ, ResourceType.GROUP)),
+    errors=error_codes.Errors(
+        "schema (v2, v4); AddOffsetsToTxnResponse; KIP-588, KIP-890",
+        error_codes.TRANSACTION | {ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED},
+        {**error_codes.fenced(2), **error_codes.abortable(4)},
+        error_codes.COORDINATORS_LOG,
+    ),
+)

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.transaction_calls import call, results_by_topic
 from ottla_broker.machines.guards import AddedBy
 from ottla_broker.replication.addition import PassingAddition
@@ -112,3 +115,17 @@ async def _ask(backend: Backend, added_by: AddedBy, named: list[TopicPartition])
     except OttlaError as error:
         return dict.fromkeys(named, error.code)
     return {p: error.code for p, error in zip(named, added.partitions, strict=True)}
+
+
+API: Final = control(
+    AddPartitionsToTxnRequest,
+    (0, 3),
+    handle,
+    needs=needs((Operation.WRITE, ResourceType.TRANSACTIONAL_ID), (Operation.WRITE, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "schema (v2, v5); TransactionCoordinator, handleAddPartitionsToTransaction; KIP-588, KIP-890",
+        error_codes.TRANSACTION | error_codes.TOPIC | {ErrorCode.OPERATION_NOT_ATTEMPTED},
+        {**error_codes.fenced(2), **error_codes.abortable(5)},
+        error_codes.COORDINATORS_LOG,
+    ),
+)

@@ -9,12 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ottla_broker.kafka import broker_loggers, config_numbers
+from ottla_broker.kafka import broker_loggers, config_numbers, error_codes
+from ottla_broker.kafka.authorization import ALTER_CONFIGS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields, translated
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.describe_configs import describe, resource_of
+from ottla_broker.kafka.handling import control
 from ottla_core.configs.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
@@ -180,3 +182,27 @@ def _own_source(resource: _Replaced) -> Source:
 
 def _no_value(name: str) -> OttlaError:
     return OttlaError(ErrorCode.INVALID_REQUEST, f"{name[:80]} has no value", hint="set a value, or delete the config")
+
+
+REPLACING: Final = control(
+    AlterConfigsRequest,
+    (0, 2),
+    replacing,
+    needs=ALTER_CONFIGS,
+    errors=error_codes.Errors(
+        "AlterConfigsResponse; ConfigurationControlManager", error_codes.CONFIG, instead=error_codes.LOST_CONTROLLER
+    ),
+)
+
+
+INCREMENTAL: Final = control(
+    IncrementalAlterConfigsRequest,
+    (0, 1),
+    incremental,
+    needs=ALTER_CONFIGS,
+    errors=error_codes.Errors(
+        "IncrementalAlterConfigsResponse; ConfigurationControlManager",
+        error_codes.CONFIG,
+        instead=error_codes.LOST_CONTROLLER,
+    ),
+)

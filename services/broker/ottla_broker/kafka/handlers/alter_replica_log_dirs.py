@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Set
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
@@ -51,3 +54,16 @@ def _code(backend: Backend, topic: str, number: int, local: Set[PartitionId]) ->
     if partition is None or partition not in backend.image.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE if partition in local else ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+API: Final = control(
+    AlterReplicaLogDirsRequest,
+    (1, 2),
+    handle,
+    needs=ALTER_CLUSTER,
+    errors=error_codes.Errors(
+        "AlterReplicaLogDirsResponse; ReplicaManager, alterReplicaLogDirs",
+        error_codes.TOPIC
+        | {ErrorCode.LOG_DIR_NOT_FOUND, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REPLICA_NOT_AVAILABLE},
+    ),
+)

@@ -10,10 +10,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.describe_user_scram_credentials import CODES
+from ottla_broker.kafka.handling import control
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
@@ -105,3 +108,24 @@ def _has(changes: Iterable[pb.ScramChange], image: ClusterImage) -> bool:
         if change.deletes != (known is None) or (known is not None and known.stored_key != change.stored_key):
             return False
     return True
+
+
+API: Final = control(
+    AlterUserScramCredentialsRequest,
+    (0, 0),
+    handle,
+    needs=ALTER_CLUSTER,
+    errors=error_codes.Errors(
+        "AlterUserScramCredentialsResponse; KIP-554; ScramControlManager",
+        error_codes.CONTROLLER
+        | {
+            ErrorCode.RESOURCE_NOT_FOUND,
+            ErrorCode.DUPLICATE_RESOURCE,
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            ErrorCode.POLICY_VIOLATION,
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        },
+        instead=error_codes.LOST_CONTROLLER,
+    ),
+)

@@ -15,17 +15,24 @@ A client that calls itself "ottla" is also shown the private API, which is serve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from ottla_broker.kafka import codec
+from ottla_broker.kafka import codec, error_codes
+from ottla_broker.kafka.api import Api
+from ottla_broker.kafka.authorization import NOTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.features import EPOCH, FEATURES
 from ottla_broker.kafka.frames import KafkaContext, Parts
+from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import ApiVersionsRequest, ApiVersionsResponse
 
-KEY: Final = 18
+KEY: Final = ApiVersionsRequest.API_KEY
+_ERRORS: Final = error_codes.Errors(
+    "ApiVersionsResponse; KafkaApis, handleApiVersionsRequest; KIP-511, KIP-1242",
+    since={ErrorCode.REBOOTSTRAP_REQUIRED: error_codes.Since(5, ErrorCode.INVALID_REQUEST)},
+)
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _NAMED_FROM: Final = 3
 # Readers of older versions take a minimum of 0 for an invalid feature, so such features are left out before v4.
@@ -79,7 +86,9 @@ def _encoded(version: int, error: ErrorCode, apis: Sequence[Served]) -> Parts:
         ApiVersionsResponse.ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.max_version)
         for api in apis
     ]
-    return codec.encode(ApiVersionsResponse(error_code=int(error), api_keys=ranges, **_features(version)), version)
+    return codec.encode(
+        ApiVersionsResponse(error_code=int(error), api_keys=ranges, **_features(version)), version, _ERRORS
+    )
 
 
 def _features(version: int) -> dict[str, Any]:
@@ -98,3 +107,12 @@ def _features(version: int) -> dict[str, Any]:
             for feature in FEATURES
         ],
     }
+
+
+def api(served: Callable[[], Iterable[Served]], private: Served) -> Api:
+    """Return the API. `served` are the APIs that it shows to every client, itself among them."""
+
+    def handler(backend: Backend, context: KafkaContext) -> HandlerResult:
+        return handle(backend, context, served(), private)
+
+    return Api(ApiVersionsRequest, (0, 5), handler, needs=NOTHING, errors=_ERRORS)

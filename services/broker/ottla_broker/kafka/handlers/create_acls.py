@@ -6,15 +6,18 @@ Versions differ in encoding only.
 from __future__ import annotations
 
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.describe_acls import check_enabled
+from ottla_broker.kafka.handling import control
 from ottla_core.cluster.acl_entries import entry_of
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import CreateAclsRequest, CreateAclsResponse
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
@@ -56,3 +59,16 @@ def _acl(creation: CreateAclsRequest.AclCreation) -> Acl:
 def _has(acls: list[Acl], image: ClusterImage) -> bool:
     known = dict.fromkeys(image.acls.values())
     return all(acl in known for acl in acls)
+
+
+API: Final = control(
+    CreateAclsRequest,
+    (1, 3),
+    handle,
+    needs=ALTER_CLUSTER,
+    errors=error_codes.Errors(
+        "CreateAclsResponse; AclApis; AclControlManager",
+        error_codes.ACLS | error_codes.CONTROLLER | {ErrorCode.POLICY_VIOLATION},
+        instead=error_codes.LOST_CONTROLLER,
+    ),
+)

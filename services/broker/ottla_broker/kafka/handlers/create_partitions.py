@@ -6,8 +6,10 @@ Versions differ in encoding only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import (
     error_fields,
@@ -19,8 +21,9 @@ from ottla_broker.kafka.forwarding import (
     until_known,
 )
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla_core.security.resource import ResourceType
@@ -77,3 +80,24 @@ def _increase(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> pb.Partit
 def _count(image: ClusterImage, name: str) -> int:
     topic = image.topics.get(name)
     return 0 if topic is None else topic.partition_count
+
+
+API: Final = control(
+    CreatePartitionsRequest,
+    (0, 3),
+    handle,
+    needs=needs((Operation.ALTER, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "schema (v3); CreatePartitionsResponse; ReplicationControlManager; KIP-599",
+        error_codes.CONTROLLER
+        | error_codes.TOPIC
+        | {
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.POLICY_VIOLATION,
+        },
+        error_codes.throttled(3),
+        {**error_codes.LOST_CONTROLLER, **error_codes.BY_NAME},
+    ),
+)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import SOURCES
 from ottla_broker.kafka.forwarding import (
@@ -21,6 +23,7 @@ from ottla_broker.kafka.forwarding import (
     until_known,
 )
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.configs.config_table import TOPIC_CONFIGS
 from ottla_core.configs.config_values import resolve
@@ -132,3 +135,31 @@ def configs_of(image: ClusterImage, configs: Mapping[str, str]) -> list[_Config]
         )
         for entry in resolve(canonical, cluster, {}).entries.values()
     ]
+
+
+API: Final = control(
+    CreateTopicsRequest,
+    (2, 7),
+    handle,
+    needs=needs(
+        (Operation.CREATE, ResourceType.CLUSTER),  # or on the topic
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),  # for the configs in the response
+    ),
+    errors=error_codes.Errors(
+        "schema (v6); CreateTopicsResponse; ReplicationControlManager; KIP-599",
+        error_codes.CONTROLLER
+        | {
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.INVALID_CONFIG,
+            ErrorCode.POLICY_VIOLATION,
+        },
+        error_codes.throttled(6),
+        error_codes.LOST_CONTROLLER,
+    ),
+)

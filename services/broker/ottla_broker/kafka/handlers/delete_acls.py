@@ -6,12 +6,15 @@ Versions differ in encoding only.
 from __future__ import annotations
 
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.describe_acls import check_enabled, filter_of
+from ottla_broker.kafka.handling import control
 from ottla_core.cluster.acl_entries import acl_of, entry_of_filter
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
@@ -61,3 +64,16 @@ def _matched(entry: pb.AclEntry) -> _Matched:
 def _lacks(acls: list[Acl], image: ClusterImage) -> bool:
     known = dict.fromkeys(image.acls.values())
     return not any(acl in known for acl in acls)
+
+
+API: Final = control(
+    DeleteAclsRequest,
+    (1, 3),
+    handle,
+    needs=ALTER_CLUSTER,
+    errors=error_codes.Errors(
+        "DeleteAclsResponse; AclApis; AclControlManager",
+        error_codes.ACLS | error_codes.CONTROLLER,
+        instead=error_codes.LOST_CONTROLLER,
+    ),
+)

@@ -6,13 +6,16 @@ v3 adds an error message.
 from __future__ import annotations
 
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call
-from ottla_core.errors import OttlaError
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla_core.security.resource import ResourceType
@@ -39,3 +42,16 @@ async def _delete(backend: Backend, group: str) -> _Result:
         return _Result(group_id=group, **error_fields(error))
     of_group = next((entry.error for entry in response.groups), response.error)
     return _Result(group_id=group, **reported_fields(response.error if response.error.code else of_group))
+
+
+API: Final = control(
+    DeleteGroupsRequest,
+    (0, 3),
+    handle,
+    needs=needs((Operation.DELETE, ResourceType.GROUP)),
+    errors=error_codes.Errors(
+        "DeleteGroupsResponse",
+        error_codes.GROUP | {ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND},
+        instead=error_codes.COORDINATORS_LOG,
+    ),
+)

@@ -9,12 +9,15 @@ import asyncio
 from collections import defaultdict
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.forwarding import error_fields, limit_s
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.partition_requests.delete_records import delete_records
 from ottla_broker.replication.produce import check_client_may_write
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla_core.security.resource import ResourceType
@@ -62,3 +65,22 @@ async def _delete(
     except OttlaError as error:
         return _Partition(partition_index=number, low_watermark=-1, **error_fields(error))
     return _Partition(partition_index=number, low_watermark=low_watermark)
+
+
+API: Final = control(
+    DeleteRecordsRequest,
+    (0, 2),
+    handle,
+    needs=needs((Operation.DELETE, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "DeleteRecordsResponse; Partition, deleteRecordsOnLeader",
+        error_codes.LEADER
+        | {
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.POLICY_VIOLATION,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+        },
+        instead={**error_codes.BY_NAME, ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER},
+    ),
+)

@@ -11,11 +11,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import unknown_topic, unknown_topic_id
 from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, named_twice, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DeleteTopicsRequest, DeleteTopicsResponse
@@ -121,3 +124,25 @@ def _reported(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:
         "topic_id": topic.topic_id or _NO_ID,
         **reported_fields(topic.error),
     }
+
+
+API: Final = control(
+    DeleteTopicsRequest,
+    (1, 6),
+    handle,
+    needs=needs(
+        (Operation.DELETE, ResourceType.CLUSTER),
+        (Operation.DELETE, ResourceType.TOPIC),
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+    ),
+    errors=error_codes.Errors(
+        "schema (v3, v5, v6); DeleteTopicsResponse; KIP-516, KIP-599",
+        error_codes.CONTROLLER | error_codes.TOPIC,
+        {
+            ErrorCode.TOPIC_DELETION_DISABLED: error_codes.Since(3, ErrorCode.INVALID_REQUEST),
+            **error_codes.throttled(5),
+            **error_codes.by_id(6),
+        },
+        error_codes.LOST_CONTROLLER,
+    ),
+)

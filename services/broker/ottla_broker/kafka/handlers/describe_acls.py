@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import compress
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DeleteAclsRequest, DescribeAclsRequest, DescribeAclsResponse
@@ -73,3 +76,12 @@ def _resources(acls: Iterable[Acl]) -> list[_Resource]:
         _Resource(resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=described)
         for (resource_type, name, pattern_type), described in by_pattern.items()
     ]
+
+
+API: Final = control(
+    DescribeAclsRequest,
+    (1, 3),
+    handle,
+    needs=DESCRIBE_CLUSTER,
+    errors=error_codes.Errors("DescribeAclsResponse; AclApis", error_codes.ACLS),
+)

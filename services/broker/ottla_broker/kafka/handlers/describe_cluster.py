@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.addresses import controller_for
+from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.metadata_wire import cluster_operations
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
@@ -67,3 +70,19 @@ def _elected(image: ClusterImage) -> _Controller:
     if elected is None:
         return _Controller(id=NO_CONTROLLER, epoch=NO_CONTROLLER)
     return _Controller(id=elected.id, address=elected.address, epoch=elected.epoch)
+
+
+API: Final = control(
+    DescribeClusterRequest,
+    (0, 2),
+    handle,
+    # for the cluster's authorized operations alone
+    needs=DESCRIBE_CLUSTER,
+    errors=error_codes.Errors(
+        "schema (v1); KIP-919: v0 has only one kind of endpoint",
+        since=dict.fromkeys(
+            (ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+            error_codes.Since(1, ErrorCode.INVALID_REQUEST),
+        ),
+    ),
+)

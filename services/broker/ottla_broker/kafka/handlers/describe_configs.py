@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from ottla_broker.kafka import broker_loggers, config_numbers
+from ottla_broker.kafka import broker_loggers, config_numbers, error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.configs.config_key import ConfigType
 from ottla_core.configs.config_table import SYNONYMS
 from ottla_core.configs.config_values import Source, find_broker_key
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 from ottla_proto.operation import Operation
@@ -220,3 +223,18 @@ def _text(entry: pb.ConfigEntry) -> str | None:
         return entry.value or None
     key = find_broker_key(entry.name)
     return None if key is not None and key.default is None else entry.value
+
+
+API: Final = control(
+    DescribeConfigsRequest,
+    (1, 4),
+    handle,
+    needs=needs(
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
+    ),
+    errors=error_codes.Errors(
+        "DescribeConfigsResponse; ConfigHelper", error_codes.CONFIG, instead=error_codes.LOST_CONTROLLER
+    ),
+)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, instance_id_of
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.metadata_wire import NOT_REQUESTED
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once, sliced
@@ -89,3 +92,17 @@ def _member(described: pb.MemberDescription) -> _Member:
         session_timeout_ms=described.session_timeout_ms,
         rebalance_timeout_ms=described.rebalance_timeout_ms,
     )
+
+
+API: Final = control(
+    DescribeGroupsRequest,
+    (0, 6),
+    handle,
+    needs=needs((Operation.DESCRIBE, ResourceType.GROUP)),
+    errors=error_codes.Errors(
+        "schema (v6); KIP-1043: older versions describe the group as dead",
+        error_codes.GROUP,
+        {ErrorCode.GROUP_ID_NOT_FOUND: error_codes.Since(6, ErrorCode.NONE)},
+        error_codes.COORDINATORS_LOG,
+    ),
+)

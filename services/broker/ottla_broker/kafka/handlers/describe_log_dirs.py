@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log_dir import LogDir
+from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla_proto.operation import Operation
@@ -67,3 +71,14 @@ def _partition(log_dir: LogDir, replica: Replica) -> _Partition:
         late_transaction=replica.has_late_transaction,
         incomplete=not log_dir.has_all_of(replica.id),
     )
+
+
+API: Final = control(
+    DescribeLogDirsRequest,
+    (1, 5),
+    handle,
+    needs=DESCRIBE_CLUSTER,
+    errors=error_codes.Errors(
+        "DescribeLogDirsResponse; KIP-784", frozenset({ErrorCode.LOG_DIR_NOT_FOUND, ErrorCode.KAFKA_STORAGE_ERROR})
+    ),
+)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import text_of, unknown_topic
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.partition_requests.active_producers import ActiveProducer, active_producers
 from ottla_broker.replication.replica import Replica
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DescribeProducersRequest, DescribeProducersResponse
 from ottla_core.security.resource import ResourceType
@@ -77,3 +80,16 @@ def _producer(found: ActiveProducer) -> _Producer:
         coordinator_epoch=found.coordinator_epoch,
         current_txn_start_offset=found.first_offset,
     )
+
+
+API: Final = control(
+    DescribeProducersRequest,
+    (0, 0),
+    handle,
+    needs=needs((Operation.READ, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "DescribeProducersResponse; KIP-664",
+        error_codes.TOPIC | {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR},
+        instead=error_codes.BY_NAME,
+    ),
+)

@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumResponse
@@ -95,3 +98,16 @@ def _replica(number: int, end_offset: int, fetched_ms: int, caught_up_ms: int) -
         last_fetch_timestamp=fetched_ms,
         last_caught_up_timestamp=caught_up_ms,
     )
+
+
+API: Final = control(
+    DescribeQuorumRequest,
+    (0, 2),
+    handle,
+    needs=DESCRIBE_CLUSTER,
+    errors=error_codes.Errors(
+        "DescribeQuorumResponse; KIP-595",
+        error_codes.CONTROLLER | {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+        instead=error_codes.LOST_CONTROLLER,
+    ),
+)

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
@@ -121,3 +124,15 @@ def _partition(image: ClusterImage, topic_id: TopicId, number: int) -> _Partitio
         last_known_elr=list(partition.last_known_elr),
         offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
     )
+
+
+API: Final = control(
+    DescribeTopicPartitionsRequest,
+    (0, 0),
+    handle,
+    needs=needs((Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "DescribeTopicPartitionsResponse; KIP-966",
+        error_codes.TOPIC | {ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.LISTENER_NOT_FOUND},
+    ),
+)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla_core.rpc.status import error_message
@@ -77,3 +80,17 @@ def _event(event: pb.TransactionEvent) -> _Event:
         client_host=event.client_host,
         cause=event.cause,
     )
+
+
+API: Final = control(
+    DescribeTransactionsRequest,
+    (0, 0),
+    handle,
+    needs=needs((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), (Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "DescribeTransactionsResponse; KIP-664",
+        error_codes.COORDINATOR
+        | {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+        instead=error_codes.COORDINATORS_LOG,
+    ),
+)

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
@@ -48,3 +51,15 @@ async def handle(
 
     results = await sliced(result, list(named or infos))
     return DescribeUserScramCredentialsResponse(error_message=None, results=results)
+
+
+API: Final = control(
+    DescribeUserScramCredentialsRequest,
+    (0, 0),
+    handle,
+    needs=DESCRIBE_CLUSTER,
+    errors=error_codes.Errors(
+        "DescribeUserScramCredentialsResponse; KIP-554",
+        frozenset({ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.DUPLICATE_RESOURCE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}),
+    ),
+)

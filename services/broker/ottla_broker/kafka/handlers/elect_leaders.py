@@ -9,10 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_core.errors import OttlaError
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ElectLeadersRequest, ElectLeadersResponse
 from ottla_proto import controller_pb2 as pb
@@ -71,3 +74,19 @@ async def _by_topic(outcomes: Iterable[_Reported]) -> list[_Topic]:
 
     await sliced(add, outcomes)
     return [_Topic(topic=topic, partition_result=found) for topic, found in partitions.items()]
+
+
+API: Final = control(
+    ElectLeadersRequest,
+    (0, 2),
+    handle,
+    needs=ALTER_CLUSTER,
+    errors=error_codes.Errors(
+        "ElectLeadersResponse; KIP-460: v0 has no unclean elections",
+        error_codes.CONTROLLER
+        | error_codes.TOPIC
+        | {ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELECTION_NOT_NEEDED},
+        {ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: error_codes.Since(1, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)},
+        {**error_codes.LOST_CONTROLLER, **error_codes.BY_NAME},
+    ),
+)

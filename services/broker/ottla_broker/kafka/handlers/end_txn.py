@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.transaction_calls import call, producer_of
 from ottla_core.errors import OttlaError
 from ottla_core.kafka.messages import EndTxnRequest, EndTxnResponse
@@ -39,3 +42,17 @@ async def handle(backend: Backend, request: EndTxnRequest, context: KafkaContext
     except OttlaError as error:
         return EndTxnResponse(**error_fields(error))
     return EndTxnResponse(error_code=0, producer_id=producer.id, producer_epoch=producer.epoch)
+
+
+API: Final = control(
+    EndTxnRequest,
+    (0, 5),
+    handle,
+    needs=needs((Operation.WRITE, ResourceType.TRANSACTIONAL_ID)),
+    errors=error_codes.Errors(
+        "schema (v2, v4); TransactionCoordinator, endTransaction; KIP-588, KIP-890",
+        error_codes.TRANSACTION,
+        {**error_codes.fenced(2), **error_codes.abortable(4)},
+        error_codes.COORDINATORS_LOG,
+    ),
+)

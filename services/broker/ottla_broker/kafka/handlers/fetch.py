@@ -12,12 +12,14 @@ from typing import Final
 
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.access import Access
-from ottla_broker.kafka.authorization import topic_refused
+from ottla_broker.kafka.api import Api
+from ottla_broker.kafka.authorization import needs, topic_refused
 from ottla_broker.kafka.backend import Backend, known_epoch
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import Session
 from ottla_broker.kafka.frames import KafkaContext, Parts
+from ottla_broker.kafka.handling import decoded
 from ottla_broker.kafka.leaders import NewLeaders
 from ottla_broker.replication.fetch import (
     MAX_RESPONSE_BYTES,
@@ -31,7 +33,9 @@ from ottla_broker.replication.fetch import (
 from ottla_broker.replication.response_memory import ResponseRoom
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
+from ottla_core.kafka import messages
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.security.resource import ResourceType
 from ottla_proto.operation import Operation
 
 SPEED: Final = 8
@@ -113,3 +117,13 @@ def _no_follower(replica_id: int) -> OttlaError:
         f"replica {replica_id} sent a fetch to a client listener, which does not serve replicas",
         hint="brokers replicate over their own gRPC contract",
     )
+
+
+API: Final = Api(
+    messages.FetchRequest,
+    (4, 18),
+    decoded(read, handle, speed=SPEED),
+    # fetches of replicas are refused to everyone
+    needs=needs((Operation.READ, ResourceType.TOPIC)),
+    errors=fetch_wire.ERRORS,
+)

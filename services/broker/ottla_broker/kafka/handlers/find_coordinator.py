@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import text_of
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
@@ -93,3 +96,16 @@ def _leader(image: ClusterImage, kind: str, shard: int) -> int | None:
     topic = image.topics.get(SHARD_TOPICS[kind])
     partition = None if topic is None else image.partitions.get(PartitionId(topic.id, shard))
     return None if partition is None else partition.leader
+
+
+API: Final = control(
+    FindCoordinatorRequest,
+    (0, 6),
+    handle,
+    needs=needs((Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
+    errors=error_codes.Errors(
+        "schema (v5); FindCoordinatorResponse; KIP-890",
+        error_codes.GROUP | {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+        error_codes.abortable(5),
+    ),
+)

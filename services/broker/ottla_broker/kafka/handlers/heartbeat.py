@@ -5,10 +5,15 @@ v1 adds the throttle time; v3 the group instance id (KIP-345).
 
 from __future__ import annotations
 
+from typing import Final
+
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import READ_GROUP
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, member
-from ottla_core.errors import OttlaError
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import HeartbeatRequest, HeartbeatResponse
 from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
@@ -25,3 +30,24 @@ async def handle(backend: Backend, request: HeartbeatRequest, context: KafkaCont
     except OttlaError as error:
         return HeartbeatResponse(error_code=error.code)
     return HeartbeatResponse(error_code=response.error.code)
+
+
+API: Final = control(
+    HeartbeatRequest,
+    (0, 4),
+    handle,
+    needs=READ_GROUP,
+    errors=error_codes.Errors(
+        "GroupCoordinatorService, heartbeat: a loading coordinator responds without a check; KIP-345",
+        error_codes.COORDINATOR - {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        | {
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.INVALID_GROUP_ID,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+        },
+        error_codes.static(3),
+        {**error_codes.COORDINATORS_LOG, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NONE},
+    ),
+)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.transaction_calls import call, producer_of
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import InitProducerIdRequest, InitProducerIdResponse
 from ottla_core.security.resource import ResourceType
 from ottla_proto import txn_pb2 as pb
@@ -71,3 +74,25 @@ def _response(*, producer: TxnProducer = _NONE, kept: TxnProducer = _NONE) -> In
         ongoing_txn_producer_id=kept.id,
         ongoing_txn_producer_epoch=kept.epoch,
     )
+
+
+API: Final = control(
+    InitProducerIdRequest,
+    (0, 5),
+    handle,
+    needs=needs(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID),
+        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),  # or WRITE on any topic (KIP-679)
+        (Operation.WRITE, ResourceType.TOPIC),
+    ),
+    errors=error_codes.Errors(
+        "schema (v4, v5); TransactionCoordinator, handleInitProducerId; KIP-588, KIP-890",
+        error_codes.TRANSACTION - {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        | {ErrorCode.INVALID_TRANSACTION_TIMEOUT, ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE},
+        {**error_codes.fenced(4), **error_codes.abortable(5)},
+        # A producer that names another id than the transactional id has was replaced.
+        {**error_codes.COORDINATORS_LOG, ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorCode.PRODUCER_FENCED},
+    ),
+    unstable=6,
+)

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import READ_GROUP
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, member
-from ottla_core.errors import OttlaError
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import JoinGroupRequest, JoinGroupResponse
 from ottla_core.security.resource import ResourceType
@@ -76,3 +79,25 @@ def _member(subscriber: pb.Subscriber) -> _Member:
 def _failed(version: int, error: Mapping[str, Any], member_id: str) -> JoinGroupResponse:
     no_protocol = None if version >= _NO_PROTOCOL_FROM else ""
     return JoinGroupResponse(**error, generation_id=-1, protocol_name=no_protocol, member_id=member_id)
+
+
+API: Final = control(
+    JoinGroupRequest,
+    (0, 9),
+    handle,
+    needs=READ_GROUP,
+    errors=error_codes.Errors(
+        "GroupMetadataManager, classicGroupJoin; KIP-345, KIP-389, KIP-394",
+        error_codes.GROUP
+        | {
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            ErrorCode.INVALID_GROUP_ID,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+        },
+        {ErrorCode.MEMBER_ID_REQUIRED: error_codes.Since(4, ErrorCode.UNKNOWN_MEMBER_ID), **error_codes.static(5)},
+        error_codes.COORDINATORS_LOG,
+    ),
+)

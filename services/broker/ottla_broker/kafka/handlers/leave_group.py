@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import READ_GROUP
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, instance_id_of, member
-from ottla_core.errors import OttlaError
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import LeaveGroupRequest, LeaveGroupResponse
 from ottla_core.security.resource import ResourceType
@@ -52,3 +55,17 @@ def _leaver(entry: LeaveGroupRequest.MemberIdentity) -> pb.Leaver:
 def _left(left: pb.Left) -> _Member:
     who = left.member
     return _Member(member_id=who.member_id, group_instance_id=instance_id_of(who), error_code=left.error.code)
+
+
+API: Final = control(
+    LeaveGroupRequest,
+    (0, 5),
+    handle,
+    needs=READ_GROUP,
+    errors=error_codes.Errors(
+        "LeaveGroupResponse; KIP-345",
+        error_codes.GROUP | {ErrorCode.UNKNOWN_MEMBER_ID},
+        error_codes.static(3),
+        error_codes.COORDINATORS_LOG,
+    ),
+)

@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ListConfigResourcesRequest, ListConfigResourcesResponse
+from ottla_core.security.resource import ResourceType
 from ottla_proto.operation import Operation
 
 _Resource: TypeAlias = ListConfigResourcesResponse.ConfigResource
@@ -51,3 +55,12 @@ _NAMES: Final[Mapping[int, Callable[[ClusterImage], Iterable[str]]]] = {
 }
 """The names of all resources of a kind. Groups and subscriptions have only those with configs, because others have no
 place."""
+
+
+API: Final = control(
+    ListConfigResourcesRequest,
+    (0, 1),
+    handle,
+    needs=needs((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)),
+    errors=error_codes.Errors("ListConfigResourcesResponse; KIP-1142"),
+)

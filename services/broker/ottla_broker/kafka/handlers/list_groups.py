@@ -8,12 +8,16 @@ it leads: a group is in one response, and a client of all brokers sees all group
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.coordinator_calls import list_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import ListGroupsRequest, ListGroupsResponse
 from ottla_core.routing import GROUP
 from ottla_core.security.resource import ResourceType
@@ -52,3 +56,22 @@ async def handle(backend: Backend, request: ListGroupsRequest, context: KafkaCon
         shards=shards.numbers,
         shard_count=shards.total,
     )
+
+
+API: Final = control(
+    ListGroupsRequest,
+    (0, 5),
+    handle,
+    # one of them
+    needs=needs((Operation.DESCRIBE, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.GROUP)),
+    errors=error_codes.Errors(
+        "ListGroupsResponse: a moving shard is reported as loading, so that clients retry",
+        error_codes.COORDINATOR - {ErrorCode.NOT_COORDINATOR},
+        instead={
+            **error_codes.COORDINATORS_LOG,
+            ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        },
+    ),
+)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final, TypeAlias
 
-from ottla_broker.kafka import fetch_wire
+from ottla_broker.kafka import error_codes, fetch_wire
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.forwarding import error_fields, named_twice
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.replication.leading import Leading
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode, OttlaError
@@ -89,3 +91,18 @@ async def _offset_for(leading: Leading, timestamp_ms: int, *, read_committed: bo
     if timestamp_ms < MAX_TIMESTAMP:
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"the special timestamp {timestamp_ms} is not supported")
     return await leading.offset_for_time(timestamp_ms, read_committed=read_committed)
+
+
+API: Final = control(
+    ListOffsetsRequest,
+    (1, 11),
+    handle,
+    needs=needs((Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "schema (v5); KafkaApis, handleListOffsetRequest; KIP-207, KIP-320",
+        error_codes.LEADER
+        | {ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT},
+        {**error_codes.epochs(4), ErrorCode.OFFSET_NOT_AVAILABLE: error_codes.Since(5, ErrorCode.LEADER_NOT_AVAILABLE)},
+        error_codes.BY_NAME,
+    ),
+)

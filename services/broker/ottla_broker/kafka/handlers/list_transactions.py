@@ -5,12 +5,16 @@ v1 adds a filter by duration (KIP-994); v2 one by a pattern of the transactional
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.coordinator_calls import list_all
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ListTransactionsRequest, ListTransactionsResponse
 from ottla_core.routing import TXN
@@ -53,3 +57,22 @@ async def handle(backend: Backend, request: ListTransactionsRequest, context: Ka
         shards=shards.numbers,
         shard_count=shards.total,
     )
+
+
+API: Final = control(
+    ListTransactionsRequest,
+    (0, 2),
+    handle,
+    needs=needs((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
+    errors=error_codes.Errors(
+        "ListTransactionsResponse; KIP-664, KIP-1152: a moving shard is reported as loading",
+        error_codes.COORDINATOR - {ErrorCode.NOT_COORDINATOR},
+        {ErrorCode.INVALID_REGULAR_EXPRESSION: error_codes.Since(2, ErrorCode.INVALID_REQUEST)},
+        {
+            **error_codes.COORDINATORS_LOG,
+            ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        },
+    ),
+)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from ottla_broker.kafka import auto_topics
+from ottla_broker.kafka import auto_topics, metadata_wire
 from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.addresses import KafkaEndpoint
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.metadata_wire import (
     Terms,
     cluster_operations,
@@ -184,3 +186,17 @@ def _missing_code(name: str) -> ErrorCode:
     except OttlaError:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+API: Final = control(
+    MetadataRequest,
+    (0, 13),
+    handle,
+    needs=needs(
+        (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.CREATE, ResourceType.CLUSTER),  # or on the topic, for topics that the request creates
+        (Operation.CREATE, ResourceType.TOPIC),
+        (Operation.DESCRIBE, ResourceType.CLUSTER),  # for the cluster's authorized operations
+    ),
+    errors=metadata_wire.ERRORS,
+)

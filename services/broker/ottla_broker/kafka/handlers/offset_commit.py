@@ -6,12 +6,15 @@ id.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, member, name_of
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, TxnOffsetCommitRequest
@@ -135,3 +138,30 @@ async def _reported(
     if version >= IDS_FROM:
         return _Topic(topic_id=requested.topic.topic_id, partitions=partitions)
     return _Topic(name=requested.topic.name, partitions=partitions)
+
+
+API: Final = control(
+    OffsetCommitRequest,
+    (2, 10),
+    handle,
+    needs=needs((Operation.READ, ResourceType.GROUP), (Operation.READ, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "schema (v9, v10); GroupMetadataManager; CoordinatorOperationExceptionHelper; KIP-345, KIP-848",
+        error_codes.GROUP
+        | error_codes.TOPIC
+        | {
+            ErrorCode.OFFSET_METADATA_TOO_LARGE,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.INVALID_GROUP_ID,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+        },
+        {
+            **error_codes.static(7),
+            ErrorCode.GROUP_ID_NOT_FOUND: error_codes.Since(9, ErrorCode.ILLEGAL_GENERATION),
+            **error_codes.by_id(10),
+        },
+        error_codes.COMMITTING,
+    ),
+)

@@ -6,11 +6,14 @@ Of partitions that exist: those of a deleted topic go with it.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, existing_partitions, group_partition
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import OffsetDeleteRequest, OffsetDeleteResponse
@@ -57,3 +60,18 @@ async def handle(backend: Backend, request: OffsetDeleteRequest, context: KafkaC
     await sliced(respond, named)
     topics = [_Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
     return OffsetDeleteResponse(error_code=0, topics=topics)
+
+
+API: Final = control(
+    OffsetDeleteRequest,
+    (0, 0),
+    handle,
+    needs=needs((Operation.DELETE, ResourceType.GROUP), (Operation.READ, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "OffsetDeleteResponse; KIP-496",
+        error_codes.GROUP
+        | error_codes.TOPIC
+        | {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP},
+        instead=error_codes.COORDINATORS_LOG,
+    ),
+)

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, few_at_once, sliced
 from ottla_core.kafka.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -164,3 +167,21 @@ def _partition_type(version: int) -> Any:
     if version >= _SEVERAL_FROM:
         return OffsetFetchResponse.OffsetFetchResponsePartitions
     return OffsetFetchResponse.OffsetFetchResponsePartition
+
+
+API: Final = control(
+    OffsetFetchRequest,
+    (1, 10),
+    handle,
+    needs=needs((Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "schema (v9, v10); OffsetFetchResponse; KIP-447, KIP-848",
+        error_codes.GROUP | error_codes.TOPIC | {ErrorCode.GROUP_ID_NOT_FOUND},
+        {
+            ErrorCode.UNSTABLE_OFFSET_COMMIT: error_codes.Since(7, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+            ErrorCode.UNKNOWN_MEMBER_ID: error_codes.Since(9, ErrorCode.INVALID_REQUEST),
+            **error_codes.by_id(10),
+        },
+        error_codes.COORDINATORS_LOG,
+    ),
+)

@@ -6,11 +6,14 @@ A consumer sees by it that a log was truncated. v3 adds the replica id.
 from __future__ import annotations
 
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend, leading_by_name
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_core.errors import OttlaError
+from ottla_broker.kafka.handling import control
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ottla_core.security.resource import ResourceType
@@ -44,3 +47,23 @@ def _end(backend: Backend, topic: str, denied: OttlaError | None, requested: _Re
         return _Partition(error_code=error.code, partition=number, leader_epoch=-1, end_offset=-1)
     end = log.epochs.end_offset_for(requested.leader_epoch, log.log_end_offset)
     return _Partition(error_code=0, partition=number, leader_epoch=end.epoch, end_offset=end.start_offset)
+
+
+API: Final = control(
+    OffsetForLeaderEpochRequest,
+    (2, 4),
+    handle,
+    # one of them
+    needs=needs((Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=error_codes.Errors(
+        "OffsetsForLeaderEpochResponse; KIP-320",
+        error_codes.LEADER
+        | {
+            ErrorCode.FENCED_LEADER_EPOCH,
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+        },
+        instead=error_codes.BY_NAME,
+    ),
+)

@@ -12,10 +12,12 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from ottla_broker.kafka.authorization import PRIVATE_NEEDS
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import NOTHING, PRIVATE_NEEDS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateCall, PrivateMethod
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
@@ -72,3 +74,13 @@ def _called(request: OttlaCallRequest) -> PrivateMethod:
         text = f"a {called.method.name} request of {len(request.body)} bytes is too large"
         raise OttlaError(ErrorCode.INVALID_REQUEST, text, hint=f"send at most {called.max_bytes} bytes")
     return called
+
+
+API: Final = control(
+    OttlaCallRequest,
+    (0, 0),
+    handle,
+    # each method has its own needs
+    needs=NOTHING,
+    errors=error_codes.Errors("the private API; the errors of its methods are in their own responses"),
+)

@@ -17,19 +17,20 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.access import Access
-from ottla_broker.kafka.authorization import topic_refused
+from ottla_broker.kafka.api import Api
+from ottla_broker.kafka.authorization import needs, topic_refused
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.error_table import sent_code
 from ottla_broker.kafka.errors import text_of, unknown_topic
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
-from ottla_broker.kafka.network.limits import PRODUCE_KEY
 from ottla_broker.machines.bad_records import BadRecordsError
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks, without_traces
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.messages import ProduceRequest
 from ottla_core.kafka_formats.kafka_uuid import spelled
 from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import PartitionId, TopicId
@@ -239,7 +240,7 @@ def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
         writer.array(len(partitions))
         for partition in partitions:
             error = partition.error
-            code = 0 if error is None else sent_code(PRODUCE_KEY, version, error.code)
+            code = 0 if error is None else API.errors.sent(API.name, version, error.code)
             writer.pack(_RESULT, partition.id.partition, code, partition.base_offset, partition.log_append_time_ms)
             if version >= _LOG_START_FROM:
                 writer.pack(_INT64, partition.log_start_offset)
@@ -254,3 +255,45 @@ def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
     writer.int32(0)  # throttle
     writer.tags(leaders.endpoints() if version >= _LEADER_FROM else None)
     return [writer.buffer]
+
+
+API: Final = Api(
+    ProduceRequest,
+    (3, 13),
+    handle,
+    needs=needs((Operation.WRITE, ResourceType.TOPIC), (Operation.WRITE, ResourceType.TRANSACTIONAL_ID)),
+    errors=error_codes.Errors(
+        "schema (v4, v11); ReplicaManager, handleProduceAppend; AddPartitionsToTxnManager; KIP-890, KIP-951",
+        error_codes.TOPIC
+        | {
+            ErrorCode.CORRUPT_MESSAGE,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.MESSAGE_TOO_LARGE,
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.INVALID_REQUIRED_ACKS,
+            ErrorCode.INVALID_TIMESTAMP,
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            ErrorCode.POLICY_VIOLATION,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            ErrorCode.INVALID_TXN_STATE,
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ErrorCode.INVALID_RECORD,
+        },
+        {
+            ErrorCode.KAFKA_STORAGE_ERROR: error_codes.Since(4, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            ErrorCode.CONCURRENT_TRANSACTIONS: error_codes.Since(12, ErrorCode.NOT_ENOUGH_REPLICAS),
+            **error_codes.abortable(11),
+            **error_codes.by_id(13),
+        },
+        {**error_codes.VERIFYING, ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER},
+    ),
+    advertised_from=0,
+)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import NOTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.logins import respond
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -29,3 +32,15 @@ async def handle(backend: Backend, request: SaslAuthenticateRequest, context: Ka
 
 def _failed(error: OttlaError) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
+
+
+API: Final = control(
+    SaslAuthenticateRequest,
+    (0, 2),
+    handle,
+    needs=NOTHING,
+    errors=error_codes.Errors(
+        "SaslAuthenticateResponse; SaslServerAuthenticator, handleSaslToken; KIP-152",
+        frozenset({ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE}),
+    ),
+)

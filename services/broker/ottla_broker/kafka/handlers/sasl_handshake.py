@@ -7,10 +7,13 @@ no login is expected, or the client is logged in, the response is ILLEGAL_SASL_S
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import NOTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.logins import after_failure
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import SaslHandshakeRequest, SaslHandshakeResponse
@@ -35,3 +38,15 @@ async def _failed(login: Login, code: int) -> SaslHandshakeResponse:
     await after_failure(login)
     named = login.mechanisms if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM else []
     return SaslHandshakeResponse(error_code=code, mechanisms=named)
+
+
+API: Final = control(
+    SaslHandshakeRequest,
+    (0, 1),
+    handle,
+    needs=NOTHING,
+    errors=error_codes.Errors(
+        "SaslHandshakeResponse; SaslServerAuthenticator, handleHandshakeRequest",
+        frozenset({ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE}),
+    ),
+)

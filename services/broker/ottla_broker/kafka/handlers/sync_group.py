@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import READ_GROUP
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, member
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import SyncGroupRequest, SyncGroupResponse
@@ -53,3 +56,26 @@ def _assignment(entry: SyncGroupRequest.SyncGroupRequestAssignment) -> pb.Member
 
 def _failed(code: int) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=code, assignment=b"")
+
+
+API: Final = control(
+    SyncGroupRequest,
+    (0, 5),
+    handle,
+    needs=READ_GROUP,
+    errors=error_codes.Errors(
+        "GroupCoordinatorService, syncGroup: a coordinator that is loading no longer knows the rebalance; KIP-345, "
+        "KIP-559",
+        error_codes.COORDINATOR - {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        | {
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            ErrorCode.INVALID_GROUP_ID,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+        },
+        error_codes.static(3),
+        {**error_codes.COORDINATORS_LOG, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.REBALANCE_IN_PROGRESS},
+    ),
+)

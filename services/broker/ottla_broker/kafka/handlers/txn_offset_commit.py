@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import existing_partitions, member, name_by_id
 from ottla_broker.kafka.handlers.offset_commit import CommittedPartition, commit, offset_to_commit
+from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.transaction_calls import producer_of, results_by_topic
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
@@ -87,3 +90,40 @@ def _forwarded(request: TxnOffsetCommitRequest, version: int) -> pb.CommitOffset
             transaction_version=TRANSACTIONS_V2 if version >= _ADDS_FROM else TRANSACTIONS_V1,
         ),
     )
+
+
+API: Final = control(
+    TxnOffsetCommitRequest,
+    (0, 6),
+    handle,
+    needs=needs(
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.READ, ResourceType.GROUP),
+        (Operation.READ, ResourceType.TOPIC),
+    ),
+    errors=error_codes.Errors(
+        "schema (v4, v6); TxnOffsetCommitResponse: no version has PRODUCER_FENCED; KIP-447, KIP-890, KIP-1319",
+        error_codes.TRANSACTION
+        | error_codes.TOPIC
+        | {
+            ErrorCode.OFFSET_METADATA_TOO_LARGE,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.INVALID_GROUP_ID,
+            ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        },
+        {
+            **error_codes.static(3),
+            **error_codes.abortable(4),
+            **error_codes.by_id(6),
+            ErrorCode.GROUP_ID_NOT_FOUND: error_codes.Since(6, ErrorCode.ILLEGAL_GENERATION),
+        },
+        {
+            **error_codes.COMMITTING,
+            ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+        },
+    ),
+)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.features import FEATURES
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla_proto.operation import Operation
@@ -43,3 +46,16 @@ def _rejection(update: UpdateFeaturesRequest.FeatureUpdateKey) -> OttlaError | N
             f"{update.feature} is at level {level}, the only level that this release supports",
         )
     return None
+
+
+API: Final = control(
+    UpdateFeaturesRequest,
+    (0, 2),
+    handle,
+    needs=ALTER_CLUSTER,
+    errors=error_codes.Errors(
+        "UpdateFeaturesResponse; QuorumController, updateFeatures; KIP-584",
+        error_codes.CONTROLLER | {ErrorCode.INVALID_UPDATE_VERSION},
+        instead=error_codes.LOST_CONTROLLER,
+    ),
+)

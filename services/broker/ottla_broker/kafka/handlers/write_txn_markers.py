@@ -10,9 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Final, TypeAlias
 
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import has_more_elements
 from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.handling import control
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.partition_requests.transaction_markers import (
     MOST_MARKERS,
@@ -20,12 +23,13 @@ from ottla_broker.partition_requests.transaction_markers import (
     check_markers,
     write_markers,
 )
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.control import EndTransactionMarker
+from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V2
 from ottla_proto.operation import Operation
 
@@ -81,3 +85,30 @@ def _result(marker: WriteTxnMarkersRequest.WritableTxnMarker, errors: list[Ottla
         for topic in marker.topics
     ]
     return _Marker(producer_id=marker.producer_id, topics=topics)
+
+
+API: Final = control(
+    WriteTxnMarkersRequest,
+    (1, 2),
+    handle,
+    # one of them
+    needs=needs((Operation.ALTER, ResourceType.CLUSTER), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER)),
+    errors=error_codes.Errors(
+        "WriteTxnMarkersResponse; KIP-1228",
+        error_codes.TOPIC
+        | {
+            ErrorCode.CORRUPT_MESSAGE,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.MESSAGE_TOO_LARGE,
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.INVALID_REQUIRED_ACKS,
+            ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+        },
+        instead={**error_codes.BY_NAME, ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER},
+    ),
+)

@@ -1,4 +1,4 @@
-"""The table of error codes agrees with Kafka's message schemas, and with the lists at its response classes."""
+"""The error codes of the APIs agree with Kafka's message schemas, and with the lists at its response classes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka_messages import invented, known_versions, type_of
 
 from ottla_broker.kafka import codec, fetch_wire, metadata_wire
-from ottla_broker.kafka.apis import APIS, PRIVATE
-from ottla_broker.kafka.error_table import ERRORS, METADATA_KEY, OF_ALL, sent_code
+from ottla_broker.kafka.apis import APIS
+from ottla_broker.kafka.error_codes import OF_ALL, Errors
 from ottla_broker.kafka.fetch_request import FetchResponsePartition, RequestedPartition
 from ottla_broker.replication.fetch import FetchResult
 from ottla_core.errors import ErrorCode, OttlaError
@@ -22,7 +22,7 @@ from ottla_core.kafka.message import Message
 from ottla_core.kafka.schema import Struct, schema_of
 from ottla_core.model import PartitionId, TopicId
 
-BY_HAND = {0: "Produce", 1: "Fetch", METADATA_KEY: "Metadata"}
+BY_HAND = {0: "Produce", 1: "Fetch", 3: "Metadata"}
 """Their responses are not encoded by the codec library."""
 EVERY = [*ErrorCode, 999]
 VERSIONS = [
@@ -93,18 +93,18 @@ def response_type_of(key: int, version: int) -> Any:
     return ResponseClassRegistry.get_response_class(_Header(key, version))[None]
 
 
+def sent_code(key: int, version: int, code: int) -> int:
+    return APIS[key].errors.sent(APIS[key].name, version, code)
+
+
 def known(key: int, version: int) -> set[int]:
     """The codes that may leave in a response of this version."""
-    errors = ERRORS[key]
+    errors = APIS[key].errors
     return {
         *OF_ALL,
         *errors.codes,
         *(code for code, since in errors.since.items() if version >= since.version),
     }
-
-
-def test_there_is_a_row_for_each_api() -> None:
-    assert ERRORS.keys() == {*APIS, PRIVATE.key}
 
 
 @pytest.mark.story("code-unknown-to-client")
@@ -143,7 +143,7 @@ def test_each_code_in_a_response_is_held_against_the_table(key: int, version: in
         response = decode(type_of(name), body, version)
         for place in codes_in(response, struct, version):
             setattr(*place, int(code))
-        sent = decode(type_of(name), b"".join(codec.encode(response, version)), version)
+        sent = decode(type_of(name), b"".join(codec.encode(response, version, APIS[key].errors)), version)
         codes = {getattr(*place) for place in codes_in(sent, struct, version)}
         assert codes == {sent_code(key, version, code)}
 
@@ -185,7 +185,7 @@ def load_fetch(version: int) -> Any:
 def test_the_codes_of_metadata(version: int) -> None:
     for code in ErrorCode:
         missing = metadata_wire.write_missing(version, code, "t", bytes(16))
-        assert int.from_bytes(missing[:2], signed=True) == sent_code(METADATA_KEY, version, code)
+        assert int.from_bytes(missing[:2], signed=True) == sent_code(3, version, code)
 
 
 # ---- against Kafka -----------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_a_code_is_there_from_the_version_on_that_kafkas_schemas_say() -> None:
     sent = [entry for entry in schema_versions() if entry[2] not in OF_ALL]
     assert len(sent) >= 15
     for key, version, code in sent:
-        since = ERRORS[key].since.get(code)
+        since = APIS[key].errors.since.get(code)
         assert since is not None, f"{APIS[key].name} has {code.name} from version {version} on"
         assert since.version == version, f"{APIS[key].name} has {code.name} from version {version} on"
 
@@ -217,7 +217,7 @@ def test_a_code_is_there_from_the_version_on_that_kafkas_schemas_say() -> None:
 @pytest.mark.parametrize("name", NAMED_BY_KAFKA)
 def test_what_kafka_may_answer_may_be_answered(name: str) -> None:
     (api,) = (api for api in APIS.values() if api.name == name)
-    row = ERRORS[api.key]
+    row = api.errors
     missing = {ErrorCode[code] for code in NAMED_BY_KAFKA[name].split()} - OF_ALL - row.codes - row.since.keys()
     assert not missing
 
@@ -232,9 +232,9 @@ def test_a_producer_hears_of_a_fence_and_an_abort_as_it_knows_them(version: int)
 
 
 def test_a_code_without_a_row_is_logged_as_a_bug(caplog: pytest.LogCaptureFixture) -> None:
-    sent_code.cache_clear()
+    Errors.sent.cache_clear()
     for _ in range(3):
         assert sent_code(12, 4, ErrorCode.SHARD_FENCED) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [record.getMessage() for record in caplog.records] == [
-        "API 12 does not have error code 1001 in version 4; the client gets UNKNOWN_SERVER_ERROR"
+        "Heartbeat does not have error code 1001 in version 4; the client gets UNKNOWN_SERVER_ERROR"
     ]

@@ -1,0 +1,61 @@
+"""One API of Kafka, with all that is said of it in one place: the module of its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from ottla_broker.kafka.authorization import Need
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.error_codes import Errors
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.schema import schema_of
+
+Handler = Callable[[Backend, KafkaContext], HandlerResult]
+
+
+@dataclass(frozen=True)
+class Api:
+    """What a broker serves of one API.
+
+    `versions` are the first and the last version that are served. `needs` are the rights that a client needs for what
+    its request names, and for what the response describes. `errors` are the codes that a response may carry.
+    ApiVersions says another minimum than the first version if `advertised_from` is set. `unstable` is the last version
+    that Kafka serves only with unstable.api.versions.enable.
+    """
+
+    request: type[Message]
+    versions: tuple[int, int]
+    handler: Handler
+    needs: frozenset[Need]
+    errors: Errors
+    advertised_from: int | None = None
+    unstable: int | None = None
+
+    @property
+    def key(self) -> int:
+        return self.request.API_KEY
+
+    @property
+    def name(self) -> str:
+        return self.request.__name__.removesuffix("Request")
+
+    @cached_property
+    def flexible(self) -> range:
+        """The versions with compact fields and tags (KIP-482)."""
+        return schema_of(self.request.__name__).flexible
+
+    @property
+    def min_version(self) -> int:
+        return self.versions[0]
+
+    @property
+    def max_version(self) -> int:
+        return self.versions[1]
+
+    @property
+    def advertised_min(self) -> int:
+        return self.min_version if self.advertised_from is None else self.advertised_from
