@@ -18,10 +18,11 @@ HEAD = """\
 What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
 the modules in `services/broker/ottla_broker/kafka/handlers`.
 
-| key | API | versions | Apache Kafka 4.4 | flexible from |
-|---|---|---|---|---|
+| key | API | versions | Apache Kafka 4.4 | flexible from | decided by |
+|---|---|---|---|---|---|
 """
 
+SERVICES = {"Controller": "controller", "Group": "group-coordinator", "Txn": "txn-coordinator"}
 NEWER = {
     "AddPartitionsToTxn": "0–5",
 }
@@ -145,7 +146,8 @@ def row(api: Api) -> str:
     if api.advertised_min != api.min_version:
         served += f" (advertised from {api.advertised_min})"
     flexible = api.flexible.start if api.flexible else "never"
-    return f"| {api.key} | {api.name} | {served} | {NEWER.get(api.name, 'as here')} | {flexible} |\n"
+    decider = "broker" if api.forwards is None else SERVICES[api.forwards.service]
+    return f"| {api.key} | {api.name} | {served} | {NEWER.get(api.name, 'as here')} | {flexible} | {decider} |\n"
 
 
 def page() -> str:

@@ -48,6 +48,7 @@ AN_ACL = {
     "operation": 3,
     "permission_type": 3,
 }
+A_CREDENTIAL = {"mechanism": 1, "iterations": 4096, "salt": bytes(16), "salted_password": bytes(32)}
 PLAIN_BATCH = raw_batch(raw_record(0))
 BATCH = raw_batch(raw_record(0), attributes=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0)
 
@@ -156,7 +157,7 @@ _LISTED = [
     Case("DescribeLogDirs", (DESCRIBE,), versions=(3, 5)),
     Case("CreatePartitions", (topic(Operation.ALTER),), {"assignments": None}),
     Case("OffsetDelete", (DELETE_GROUP, READ_TOPIC)),
-    Case("AlterUserScramCredentials", (ALTER,), {"mechanism": 1}),
+    Case("AlterUserScramCredentials", (ALTER,), A_CREDENTIAL),
     Case("UpdateFeatures", (ALTER,), {"feature": "metadata.version"}),
     Case("DescribeCluster", ()),
     Case("DescribeTransactions", (DESCRIBE_ID,)),
@@ -249,14 +250,37 @@ class Asked(LimitedAccess):
         return 0
 
 
+_MORE = [
+    Case(
+        "Metadata",
+        (cluster(Operation.CREATE), Grant(Operation.DESCRIBE, ResourceType.TOPIC, "new")),
+        {"name": "new", "topic_id": bytes(16), "allow_auto_topic_creation": True},
+        (4, 4),
+    ),
+    Case("Metadata", (), {"include_cluster_authorized_operations": True, "topic_id": bytes(16)}, (8, 10)),
+    Case("DescribeCluster", (), {"include_cluster_authorized_operations": True, "endpoint_type": 1}),
+]
+"""Requests that need more than others of their API."""
+
+
+def all_cases(api: str) -> list[Case]:
+    return [case for case in (*CASES, *_MORE) if case.api == api]
+
+
+async def services(api: str) -> set[str]:
+    """The services that allowed requests of an API have reached."""
+    reached: set[str] = set()
+    for case in all_cases(api):
+        for request, version in requests(case):
+            broker = GuardedBroker(*acls(case))
+            await broker.ask(request, version)
+            reached |= broker.services
+    return reached
+
+
 async def asked(api: str) -> set[Need]:
     needs: set[Need] = set()
-    extra = [
-        Case("Metadata", (), {"name": "new", "topic_id": bytes(16), "allow_auto_topic_creation": True}, (4, 4)),
-        Case("Metadata", (), {"include_cluster_authorized_operations": True, "topic_id": bytes(16)}, (8, 10)),
-        Case("DescribeCluster", (), {"include_cluster_authorized_operations": True, "endpoint_type": 1}),
-    ]
-    for case in (case for case in (*CASES, *extra) if case.api == api):
+    for case in all_cases(api):
         for denied in ((), tuple(ResourceType), (ResourceType.CLUSTER,), (ResourceType.TOPIC,)):
             for request, version in requests(case):
                 access = Asked(*denied)

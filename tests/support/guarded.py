@@ -124,11 +124,13 @@ class _Table:
 
 
 class GuardedBroker:
-    """`acls` and `revision` are what its metadata has. `reached` are the methods that were called behind it."""
+    """`acls` and `revision` are what its metadata has. `reached` are the methods that were called behind it, and
+    `services` the services that have them."""
 
     def __init__(self, *acls: Acl, settings: AuthorizerSettings | None = None, authorizer: Any = None) -> None:
         self.image = with_topic(image_of(1), TOPIC, number=1)
         self.reached: list[str] = []
+        self.services: set[str] = set()
         self.answers: dict[str, Any] = {}
         self.grant(*acls)
         threads = DiskThreads()
@@ -177,6 +179,7 @@ class GuardedBroker:
 
     async def call(self, method: Method[Any, Any], request: Any, timeout: float = 0.0, *, principal: str = "") -> Any:
         self.reached.append(method.name)
+        self.services.add(method.service)
         if method.name in self.answers:
             return self.answers[method.name]
         if method is Controller.CREATE_TOPICS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ottla_broker.kafka.authorization import Need
 from ottla_broker.kafka.backend import Backend
@@ -13,6 +14,7 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.schema import schema_of
+from ottla_proto.contracts import Method
 
 Handler = Callable[[Backend, KafkaContext], HandlerResult]
 
@@ -23,8 +25,9 @@ class Api:
 
     `versions` are the first and the last version that are served. `needs` are the rights that a client needs for what
     its request names, and for what the response describes. `errors` are the codes that a response may carry.
-    ApiVersions says another minimum than the first version if `advertised_from` is set. `unstable` is the last version
-    that Kafka serves only with unstable.api.versions.enable.
+    `forwards` is the method of another service that decides. Without one, this broker responds by itself. ApiVersions
+    says another minimum than the first version if `advertised_from` is set. `unstable` is the last version that Kafka
+    serves only with unstable.api.versions.enable.
     """
 
     request: type[Message]
@@ -32,6 +35,7 @@ class Api:
     handler: Handler
     needs: frozenset[Need]
     errors: Errors
+    forwards: Method[Any, Any] | None = None
     advertised_from: int | None = None
     unstable: int | None = None
 

@@ -15,6 +15,7 @@ from ottla_broker.kafka.error_codes import Errors
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_core.kafka.message import Message
+from ottla_proto.contracts import Method
 
 LARGE_BYTES: Final = 4096
 """The body of a request to the codec counts as large from this size on. Smaller ones have at most two thousand
@@ -53,10 +54,11 @@ def control(
     *,
     needs: frozenset[Need],
     errors: Errors,
+    forwards: Method[Any, Any] | None = None,
     unstable: int | None = None,
 ) -> Api:
     """Return an API whose messages are those of `ottla_core.kafka`. The response may also be encoded already."""
-    return Api(request, versions, _handler(request, handle, errors), needs, errors, unstable=unstable)
+    return Api(request, versions, _handler(request, handle, errors), needs, errors, forwards, unstable=unstable)
 
 
 def _handler(request_type: type[RequestT], handle: ControlHandler[RequestT], errors: Errors) -> Handler:

@@ -30,6 +30,7 @@ from authorization_cells import (
     cluster,
     codes,
     requests,
+    services,
     topic,
 )
 from guarded import DENIED, GROUP, TOPIC, TOPIC_ID, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
@@ -116,6 +117,12 @@ def test_each_api_has_a_case() -> None:
 @pytest.mark.parametrize("api", sorted(KEYS))
 async def test_each_api_asks_for_what_it_says_it_needs(api: str) -> None:
     assert await asked(api) == APIS[KEYS[api]].needs
+
+
+@pytest.mark.parametrize("api", sorted(KEYS))
+async def test_each_api_forwards_to_the_service_that_it_names(api: str) -> None:
+    method = APIS[KEYS[api]].forwards
+    assert await services(api) == ({method.service} if method else set())
 
 
 def test_a_broker_does_not_start_if_the_table_lacks_a_private_method() -> None:

@@ -50,4 +50,5 @@ API: Final = control(
         {**error_codes.fenced(2), **error_codes.abortable(4)},
         error_codes.COORDINATORS_LOG,
     ),
+    forwards=Txn.ADD_OFFSETS,
 )

@@ -128,4 +128,5 @@ API: Final = control(
         {**error_codes.fenced(2), **error_codes.abortable(5)},
         error_codes.COORDINATORS_LOG,
     ),
+    forwards=Txn.ADD_PARTITIONS,
 )

@@ -192,6 +192,7 @@ REPLACING: Final = control(
     errors=error_codes.Errors(
         "AlterConfigsResponse; ConfigurationControlManager", error_codes.CONFIG, instead=error_codes.LOST_CONTROLLER
     ),
+    forwards=Controller.ALTER_CONFIGS,
 )
 
 
@@ -205,4 +206,5 @@ INCREMENTAL: Final = control(
         error_codes.CONFIG,
         instead=error_codes.LOST_CONTROLLER,
     ),
+    forwards=Controller.ALTER_CONFIGS,
 )

@@ -128,4 +128,5 @@ API: Final = control(
         },
         instead=error_codes.LOST_CONTROLLER,
     ),
+    forwards=Controller.ALTER_SCRAM_CREDENTIALS,
 )

@@ -71,4 +71,5 @@ API: Final = control(
         error_codes.ACLS | error_codes.CONTROLLER | {ErrorCode.POLICY_VIOLATION},
         instead=error_codes.LOST_CONTROLLER,
     ),
+    forwards=Controller.CREATE_ACLS,
 )

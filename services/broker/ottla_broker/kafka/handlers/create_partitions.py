@@ -100,4 +100,5 @@ API: Final = control(
         error_codes.throttled(3),
         {**error_codes.LOST_CONTROLLER, **error_codes.BY_NAME},
     ),
+    forwards=Controller.CREATE_PARTITIONS,
 )

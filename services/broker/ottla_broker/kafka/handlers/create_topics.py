@@ -162,4 +162,5 @@ API: Final = control(
         error_codes.throttled(6),
         error_codes.LOST_CONTROLLER,
     ),
+    forwards=Controller.CREATE_TOPICS,
 )

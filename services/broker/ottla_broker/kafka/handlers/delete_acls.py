@@ -76,4 +76,5 @@ API: Final = control(
         error_codes.ACLS | error_codes.CONTROLLER,
         instead=error_codes.LOST_CONTROLLER,
     ),
+    forwards=Controller.DELETE_ACLS,
 )

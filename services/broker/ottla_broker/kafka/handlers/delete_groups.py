@@ -54,4 +54,5 @@ API: Final = control(
         error_codes.GROUP | {ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND},
         instead=error_codes.COORDINATORS_LOG,
     ),
+    forwards=Group.DELETE_GROUPS,
 )

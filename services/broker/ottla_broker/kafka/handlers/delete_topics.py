@@ -145,4 +145,5 @@ API: Final = control(
         },
         error_codes.LOST_CONTROLLER,
     ),
+    forwards=Controller.DELETE_TOPICS,
 )

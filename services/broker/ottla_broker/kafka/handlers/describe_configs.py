@@ -237,4 +237,5 @@ API: Final = control(
     errors=error_codes.Errors(
         "DescribeConfigsResponse; ConfigHelper", error_codes.CONFIG, instead=error_codes.LOST_CONTROLLER
     ),
+    forwards=Controller.DESCRIBE_CONFIGS,
 )

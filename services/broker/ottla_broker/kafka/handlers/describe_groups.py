@@ -105,4 +105,5 @@ API: Final = control(
         {ErrorCode.GROUP_ID_NOT_FOUND: error_codes.Since(6, ErrorCode.NONE)},
         error_codes.COORDINATORS_LOG,
     ),
+    forwards=Group.DESCRIBE_GROUPS,
 )

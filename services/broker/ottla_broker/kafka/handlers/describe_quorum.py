@@ -110,4 +110,5 @@ API: Final = control(
         error_codes.CONTROLLER | {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
         instead=error_codes.LOST_CONTROLLER,
     ),
+    forwards=Controller.DESCRIBE_QUORUM,
 )

@@ -93,4 +93,5 @@ API: Final = control(
         | {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
         instead=error_codes.COORDINATORS_LOG,
     ),
+    forwards=Txn.DESCRIBE_TRANSACTIONS,
 )

@@ -89,4 +89,5 @@ API: Final = control(
         {ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: error_codes.Since(1, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)},
         {**error_codes.LOST_CONTROLLER, **error_codes.BY_NAME},
     ),
+    forwards=Controller.ELECT_LEADERS,
 )

@@ -55,4 +55,5 @@ API: Final = control(
         {**error_codes.fenced(2), **error_codes.abortable(4)},
         error_codes.COORDINATORS_LOG,
     ),
+    forwards=Txn.END_TXN,
 )

@@ -50,4 +50,5 @@ API: Final = control(
         error_codes.static(3),
         {**error_codes.COORDINATORS_LOG, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NONE},
     ),
+    forwards=Group.HEARTBEAT,
 )

@@ -95,4 +95,5 @@ API: Final = control(
         {**error_codes.COORDINATORS_LOG, ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorCode.PRODUCER_FENCED},
     ),
     unstable=6,
+    forwards=Txn.INIT_PRODUCER,
 )

@@ -100,4 +100,5 @@ API: Final = control(
         {ErrorCode.MEMBER_ID_REQUIRED: error_codes.Since(4, ErrorCode.UNKNOWN_MEMBER_ID), **error_codes.static(5)},
         error_codes.COORDINATORS_LOG,
     ),
+    forwards=Group.JOIN,
 )

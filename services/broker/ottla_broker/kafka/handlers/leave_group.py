@@ -68,4 +68,5 @@ API: Final = control(
         error_codes.static(3),
         error_codes.COORDINATORS_LOG,
     ),
+    forwards=Group.LEAVE,
 )

@@ -74,4 +74,5 @@ API: Final = control(
             ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         },
     ),
+    forwards=Group.LIST_GROUPS,
 )

@@ -75,4 +75,5 @@ API: Final = control(
             ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         },
     ),
+    forwards=Txn.LIST_TRANSACTIONS,
 )

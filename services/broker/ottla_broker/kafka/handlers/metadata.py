@@ -31,6 +31,7 @@ from ottla_core.event_loop.slices import Slice
 from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.model import TopicId, check_topic_name
 from ottla_core.security.resource import ResourceType
+from ottla_proto.contracts import Controller
 from ottla_proto.operation import Operation
 
 T = TypeVar("T")
@@ -199,4 +200,5 @@ API: Final = control(
         (Operation.DESCRIBE, ResourceType.CLUSTER),  # for the cluster's authorized operations
     ),
     errors=metadata_wire.ERRORS,
+    forwards=Controller.CREATE_TOPICS,  # for topics that it creates
 )

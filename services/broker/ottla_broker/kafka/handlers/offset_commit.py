@@ -164,4 +164,5 @@ API: Final = control(
         },
         error_codes.COMMITTING,
     ),
+    forwards=Group.COMMIT_OFFSETS,
 )

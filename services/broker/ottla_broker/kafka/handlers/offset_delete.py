@@ -74,4 +74,5 @@ API: Final = control(
         | {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP},
         instead=error_codes.COORDINATORS_LOG,
     ),
+    forwards=Group.DELETE_OFFSETS,
 )

@@ -184,4 +184,5 @@ API: Final = control(
         },
         error_codes.COORDINATORS_LOG,
     ),
+    forwards=Group.FETCH_OFFSETS,
 )

@@ -78,4 +78,5 @@ API: Final = control(
         error_codes.static(3),
         {**error_codes.COORDINATORS_LOG, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.REBALANCE_IN_PROGRESS},
     ),
+    forwards=Group.SYNC,
 )

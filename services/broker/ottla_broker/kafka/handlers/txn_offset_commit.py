@@ -26,6 +26,7 @@ from ottla_core.security.resource import ResourceType
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Group
 from ottla_proto.operation import Operation
 
 _Topic: TypeAlias = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -126,4 +127,5 @@ API: Final = control(
             ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
         },
     ),
+    forwards=Group.COMMIT_OFFSETS,
 )
