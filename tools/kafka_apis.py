@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ottla_broker.kafka.api import Api
 from ottla_broker.kafka.apis import APIS, PRIVATE
-from ottla_broker.kafka.authorization import PRIVATE_NEEDS
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/kafka-apis.md"
@@ -18,7 +17,7 @@ HEAD = """\
 What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
 the modules in `services/broker/ottla_broker/kafka/handlers`.
 
-| key | API | versions | Apache Kafka 4.4 | flexible from | decided by |
+| key | API | versions | Apache Kafka 4.4 | flexible from | forwards to |
 |---|---|---|---|---|---|
 """
 
@@ -42,10 +41,11 @@ def codes() -> str:
 
 def needs(path: str) -> str:
     """What a client needs for a private method, as the broker checks it."""
-    return ", ".join(
-        f"{need.operation.name} on the {need.resource_type.name.lower().replace('_', ' ')}"
-        for need in PRIVATE_NEEDS[path]
-    )
+    called = PRIVATE_METHODS[path]
+    needed = [
+        f"{need.operation.name} on the {need.resource_type.name.lower().replace('_', ' ')}" for need in called.needs
+    ]
+    return ", ".join([*needed, *(["DESCRIBE on each topic that it is shown"] if called.shows else [])])
 
 
 def private() -> str:
@@ -146,8 +146,8 @@ def row(api: Api) -> str:
     if api.advertised_min != api.min_version:
         served += f" (advertised from {api.advertised_min})"
     flexible = api.flexible.start if api.flexible else "never"
-    decider = "broker" if api.forwards is None else SERVICES[api.forwards.service]
-    return f"| {api.key} | {api.name} | {served} | {NEWER.get(api.name, 'as here')} | {flexible} | {decider} |\n"
+    service = "" if api.forwards is None else SERVICES[api.forwards.service]
+    return f"| {api.key} | {api.name} | {served} | {NEWER.get(api.name, 'as here')} | {flexible} | {service} |\n"
 
 
 def page() -> str:

@@ -14,6 +14,18 @@ from typing import Any, Final, NamedTuple
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.coordinator_calls import call_owner
 from ottla_broker.kafka.forwarding import forward
+from ottla_broker.kafka.private_needs import (
+    ALTER,
+    DESCRIBE,
+    DESCRIBE_GROUP,
+    PREPARE_ID,
+    READ_GROUP,
+    WRITE_ID,
+    NamedNeed,
+    ShownTopics,
+    of_offsets,
+    of_topic,
+)
 from ottla_broker.partition_requests.record_import import import_records
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.errors import ErrorCode, OttlaError
@@ -25,6 +37,7 @@ from ottla_proto.broker_pb2 import EpochStart
 from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
 from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
+from ottla_proto.operation import Operation
 
 SMALL_BYTES: Final = 128 * 1024
 """The limit for a request that names one group or transactional id. As a string of Kafka's, such a name has up to 32
@@ -51,34 +64,39 @@ _Serve = Callable[[Backend, Any, PrivateCall], Awaitable[Any]]
 
 
 class PrivateMethod(NamedTuple):
-    """`serve` gets the request and what is known of the call. A request of more than `max_bytes` is not decoded."""
+    """`serve` gets the request and what is known of the call. A client needs `needs` for the request, and is shown only
+    those topics of the response that it may describe. A request of more than `max_bytes` is not decoded."""
 
     method: Method[Any, Any]
     serve: _Serve
+    needs: tuple[NamedNeed, ...]
+    shows: ShownTopics | None = None
     max_bytes: int = SMALL_BYTES
 
 
-def _by_controller(method: Method[Any, Any]) -> PrivateMethod:
+def _by_controller(method: Method[Any, Any], *needs: NamedNeed) -> PrivateMethod:
     async def serve(backend: Backend, request: Any, call: PrivateCall) -> Any:
         return await forward(backend, method, request, principal=call.principal, limit_s=call.limit_s)
 
-    return PrivateMethod(method, serve)
+    return PrivateMethod(method, serve, needs)
 
 
-def _by_owner(kind: str, method: Method[Any, Any], key: Callable[[Any], str]) -> PrivateMethod:
+def _by_owner(
+    kind: str, method: Method[Any, Any], key: Callable[[Any], str], *needs: NamedNeed, shows: ShownTopics | None = None
+) -> PrivateMethod:
     """Return a method that the owner of its key's shard serves."""
 
     async def serve(backend: Backend, request: Any, call: PrivateCall) -> Any:
         return await call_owner(backend, kind, key(request), method, request, call.limit_s)
 
-    return PrivateMethod(method, serve)
+    return PrivateMethod(method, serve, needs, shows)
 
 
-def _by_mirror(method: Method[Any, Any]) -> PrivateMethod:
+def _by_mirror(method: Method[Any, Any], *needs: NamedNeed, shows: ShownTopics | None = None) -> PrivateMethod:
     async def serve(backend: Backend, request: Any, call: PrivateCall) -> Any:
         return await backend.mirrors.call(method, request, call.limit_s)
 
-    return PrivateMethod(method, serve, _MIRROR_BYTES)
+    return PrivateMethod(method, serve, needs, shows, _MIRROR_BYTES)
 
 
 async def _mirror_status(
@@ -171,23 +189,35 @@ async def _replica_epochs(
 
 
 _TABLE: Final = (
-    PrivateMethod(Client.IMPORT_RECORDS, _import, _LARGEST_BYTES),
-    PrivateMethod(Client.REPLICA_EPOCHS, _replica_epochs),
-    _by_controller(Controller.DECLARE_RESTORED),
-    PrivateMethod(Group.COMMIT_OFFSETS, _commit_first, _COMMIT_BYTES),
-    _by_owner(GROUP, Group.EXPLAIN_GROUP, _group),
-    _by_owner(GROUP, Group.LAG, _group),
-    PrivateMethod(Group.SHARDS, partial(_shards, kind=GROUP, method=Group.SHARDS)),
-    PrivateMethod(Group.WRITE_TXN_MARKERS, _shard_marker),
-    _by_owner(TXN, Txn.PREPARE, _transactional_id),
-    _by_owner(TXN, Txn.FORGET, _transactional_id),
-    PrivateMethod(Txn.SHARDS, partial(_shards, kind=TXN, method=Txn.SHARDS)),
-    PrivateMethod(Mirror.MIRROR_STATUS, _mirror_status),
-    _by_mirror(Mirror.TRANSLATE_OFFSETS),
-    _by_mirror(Mirror.GROUP_POSITIONS),
-    _by_mirror(Mirror.PAUSE_FLOW),
-    _by_mirror(Mirror.FAILOVER),
-    _by_mirror(Mirror.FAILBACK),
+    PrivateMethod(
+        Client.IMPORT_RECORDS,
+        _import,
+        # It can raise the log start offset, as DeleteRecords does.
+        (of_topic(Operation.WRITE), of_topic(Operation.DELETE)),
+        max_bytes=_LARGEST_BYTES,
+    ),
+    PrivateMethod(Client.REPLICA_EPOCHS, _replica_epochs, (of_topic(Operation.DESCRIBE),)),
+    _by_controller(Controller.DECLARE_RESTORED, ALTER),
+    PrivateMethod(
+        Group.COMMIT_OFFSETS, _commit_first, (READ_GROUP, of_offsets(Operation.READ)), max_bytes=_COMMIT_BYTES
+    ),
+    _by_owner(GROUP, Group.EXPLAIN_GROUP, _group, DESCRIBE_GROUP),
+    _by_owner(GROUP, Group.LAG, _group, DESCRIBE_GROUP, shows=ShownTopics("partitions", "topic")),
+    PrivateMethod(Group.SHARDS, partial(_shards, kind=GROUP, method=Group.SHARDS), (DESCRIBE,)),
+    PrivateMethod(Group.WRITE_TXN_MARKERS, _shard_marker, (ALTER,)),
+    _by_owner(TXN, Txn.PREPARE, _transactional_id, WRITE_ID, PREPARE_ID),
+    _by_owner(TXN, Txn.FORGET, _transactional_id, WRITE_ID),
+    PrivateMethod(Txn.SHARDS, partial(_shards, kind=TXN, method=Txn.SHARDS), (DESCRIBE,)),
+    PrivateMethod(Mirror.MIRROR_STATUS, _mirror_status, (DESCRIBE,)),
+    _by_mirror(
+        Mirror.TRANSLATE_OFFSETS,
+        of_offsets(Operation.DESCRIBE),
+        shows=ShownTopics("offsets", "copy", is_ordered=True),
+    ),
+    _by_mirror(Mirror.GROUP_POSITIONS, DESCRIBE_GROUP, shows=ShownTopics("positions", "copy")),
+    _by_mirror(Mirror.PAUSE_FLOW, ALTER),
+    _by_mirror(Mirror.FAILOVER, ALTER),
+    _by_mirror(Mirror.FAILBACK, ALTER),
 )
 
 PRIVATE_METHODS: Final[Mapping[str, PrivateMethod]] = {each.method.path: each for each in _TABLE}

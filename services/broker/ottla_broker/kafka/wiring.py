@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla_broker.kafka.apis import served
-from ottla_broker.kafka.authorization import check_complete
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
@@ -15,7 +14,6 @@ from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.network.listener import Listener
-from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 from ottla_broker.listener_settings import KafkaListener
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.telemetry import Metrics
@@ -39,9 +37,7 @@ class KafkaSide:
         keystore: Keystore | None = None,
     ) -> None:
         self._addresses: Final = backend.addresses
-        apis = served(unstable=unstable)
-        check_complete(PRIVATE_METHODS)
-        dispatcher = Dispatcher(backend, metrics, around, apis, authorizer)
+        dispatcher = Dispatcher(backend, metrics, around, served(unstable=unstable), authorizer)
         on_drain = backend.replicas.table.drain
         self.listener: Final = Listener(
             listeners,

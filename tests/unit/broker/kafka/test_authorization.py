@@ -40,7 +40,6 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.kafka import coordinator_calls, current_authorizer
 from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.apis import APIS
-from ottla_broker.kafka.authorization import PRIVATE_NEEDS, check_complete
 from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.network.connection import CloseConnectionError
@@ -123,14 +122,6 @@ async def test_each_api_asks_for_what_it_says_it_needs(api: str) -> None:
 async def test_each_api_forwards_to_the_service_that_it_names(api: str) -> None:
     method = APIS[KEYS[api]].forwards
     assert await services(api) == ({method.service} if method else set())
-
-
-def test_a_broker_does_not_start_if_the_table_lacks_a_private_method() -> None:
-    check_complete(PRIVATE_METHODS)
-    with pytest.raises(OttlaError, match=r"/ottla.Group/Nothing .*table") as caught:
-        check_complete([*PRIVATE_METHODS, "/ottla.Group/Nothing"])
-    assert caught.value.code == ErrorCode.INVALID_CONFIG
-    assert PRIVATE_NEEDS.keys() == PRIVATE_METHODS.keys()
 
 
 # ---- private methods -------------------------------------------------------------------------------------------------

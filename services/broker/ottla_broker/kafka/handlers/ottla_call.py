@@ -13,7 +13,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import NOTHING, PRIVATE_NEEDS
+from ottla_broker.kafka.authorization import NOTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding import error_fields
 from ottla_broker.kafka.frames import KafkaContext
@@ -47,9 +47,11 @@ async def handle(backend: Backend, request: OttlaCallRequest, context: KafkaCont
         message.client_id, message.client_host = context.client_id, context.caller.client_host
     del request  # a body may be large, and the method may wait for long
     try:
-        for need in PRIVATE_NEEDS[called.method.path]:
+        for need in called.needs:
             need.check(context.access, backend.image, message)
         response = await called.serve(backend, message, PrivateCall(context.caller.principal, limit_s))
+        if called.shows is not None and context.access.is_limited:
+            await called.shows.hide(context.access, response)
     except OttlaError as error:
         response = called.method.response(error=error_message(error))
     body = response.SerializeToString()
