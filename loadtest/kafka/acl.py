@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Final, cast
 
 from loadtest.kafka.comparison import Figure, Goal, Pair
-from ottla_broker.kafka.access import EVERYTHING, Access
-from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
-from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.authorization.access import EVERYTHING, Access
+from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
+from ottla_broker.kafka.wire.frames import Caller
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.security.acl import Acl, Permission

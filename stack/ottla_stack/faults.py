@@ -25,8 +25,8 @@ from ottla_broker.kafka.api import Handler
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi
-from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
+from ottla_broker.kafka.wire.frames import KafkaContext, Parts
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import Around, RpcHandler

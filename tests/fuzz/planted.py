@@ -13,8 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-from ottla_broker.kafka import fetch_wire, frames, handling
+from ottla_broker.kafka import handling
 from ottla_broker.kafka.network import connection, inbound
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire import frames
 from ottla_core.event_loop import slices
 from ottla_core.kafka.decoder_source import DecoderSource
 from ottla_core.kafka.schema import Field

@@ -47,7 +47,7 @@ BOUNDS: Final = (
     Bound("outside: ottla.client.kafka.call.Call", 500, "each is a request without an outcome, as held fetches are"),
     Bound("*: TopicNames._*", 100_000 * 60, "a client remembers the names of up to 100,000 topics"),
     Bound("*broker, Kafka listener: EncodedTopics._kept*", 2_000_000, _ENCODED),
-    Bound("outside: ottla_broker.kafka.encoded_topics._Encoded", 20_000, _ENCODED),
+    Bound("outside: ottla_broker.kafka.wire.encoded_topics._Encoded", 20_000, _ENCODED),
     Bound("mirror, *: Partitions._leaders*", 10_000, _LEADERS),
     Bound("mirror, *: KeyedPartitioner._*", 2 * CACHED_KEYS * 50, _KEYS),
     Bound("*group-coordinator, shard: History._events*", 2 * _GROUPS_OF_FLOWS * KEPT, _EVENTS),

@@ -26,11 +26,11 @@ from ottla.machines.position import Fetch, FetchedData, PartitionData, Target
 from ottla.machines.position import FetchSession as Session
 from ottla.machines.subscription import FetchLimits as ReaderLimits
 from ottla.machines.subscription import SubscriptionState
-from ottla_broker.kafka import fetch_wire
-from ottla_broker.kafka.fetch_request import RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.handlers import fetch as fetch_handler
-from ottla_broker.kafka.leaders import NewLeaders
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire.fetch_request import RequestedPartition
+from ottla_broker.kafka.wire.leaders import NewLeaders
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.replication.fetch import Consumers, PartitionFetch, fetch_due
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory

@@ -77,7 +77,7 @@ _ALL = (
         Story(
             "a-method-without-a-check",
             "Requests about groups are not checked",
-            instead_of("ottla_broker.kafka.access:Access.check", _without_groups),
+            instead_of("ottla_broker.kafka.authorization.access:Access.check", _without_groups),
         ),
         (_DOOR, "-k", "Heartbeat"),
     ),
@@ -101,7 +101,7 @@ _ALL = (
         Story(
             "principal-not-forwarded",
             "A broker does not tell the controller for whom it calls",
-            instead_of("ottla_broker.kafka.forwarding:_call", _of_nobody),
+            instead_of("ottla_broker.kafka.forwarding.controller_calls:_call", _of_nobody),
         ),
         (f"{_UNIT}/broker/kafka/test_admin_forwarding.py",),
     ),
@@ -141,7 +141,7 @@ _ALL = (
         Story(
             "decisions-of-another-principal",
             "A connection keeps its decisions when another principal has logged in",
-            instead_of("ottla_broker.kafka.access:KeptDecisions.of", _the_first),
+            instead_of("ottla_broker.kafka.authorization.access:KeptDecisions.of", _the_first),
         ),
         (f"{_UNIT}/broker/kafka/test_access.py",),
     ),
@@ -149,7 +149,7 @@ _ALL = (
         Story(
             "everyone-may-write-somewhere",
             "An idempotent producer needs no ACL on any topic",
-            skipped("ottla_broker.kafka.access:LimitedAccess.allows_any", True),
+            skipped("ottla_broker.kafka.authorization.access:LimitedAccess.allows_any", True),
         ),
         (_DOOR, "-k", "InitProducerId"),
     ),

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from batches import raw_batch, raw_record
 from guarded import GROUP, TOPIC, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
 
-from ottla_broker.kafka.access import LimitedAccess
 from ottla_broker.kafka.api import Api
 from ottla_broker.kafka.apis import APIS, served
-from ottla_broker.kafka.authorization import Need
+from ottla_broker.kafka.authorization.access import LimitedAccess
+from ottla_broker.kafka.authorization.needs import Need
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.message import Message
 from ottla_core.records.batch import TRANSACTIONAL

@@ -18,8 +18,8 @@ from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.frames import Caller, read_head
 from ottla_broker.kafka.handlers import api_versions
+from ottla_broker.kafka.wire.frames import Caller, read_head
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic

@@ -16,13 +16,13 @@ from images import image_of, topic_id, with_topic
 
 from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS, PRIVATE, served
+from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.fetch_sessions import FetchSessions
-from ottla_broker.kafka.frames import OTTLAS_NAME, Announcement, Caller, read_head
 from ottla_broker.kafka.handlers import api_versions
+from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
+from ottla_broker.kafka.wire.frames import OTTLAS_NAME, Announcement, Caller, read_head
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDirSizes

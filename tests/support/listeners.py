@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.network.budget import Account, Budget
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.turns import Turns
+from ottla_broker.kafka.wire.frames import Caller, Head, Parts
 
 PRODUCE, FETCH, CONTROL = 0, 1, 3
 LIMITS = ConnectionLimits(

@@ -15,10 +15,10 @@ from streams import Stream, Streams
 from waiting import LIMIT_S, until
 
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.listener import Listener
+from ottla_broker.kafka.wire.frames import Caller, Head, Parts
 from ottla_broker.listener_settings import ONLY_LISTENER, Address, KafkaListener
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.telemetry import Metrics

@@ -17,15 +17,15 @@ from ottla_broker.compaction.cleaner import LogCleaner
 from ottla_broker.compaction.worker import Run, run_worker
 from ottla_broker.config import BrokerConfig
 from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.cluster_credentials import ClusterCredentials
 from ottla_broker.kafka.credentials_file import CredentialsFile
-from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
-from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.process_configs import process_configs
+from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
 from ottla_broker.kafka.wiring import KafkaSide, fetch_sessions
 from ottla_broker.maintenance.background_work import Maintenance
 from ottla_broker.maintenance.data_directory import DataDirectory

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.faults.put_in_place import put_in_place
 
-import ottla_broker.kafka.coordinator_calls
+import ottla_broker.kafka.forwarding.coordinator_calls
 import ottla_broker.kafka.handlers.list_groups
 import ottla_txn_coordinator.machines.shard
 from ottla.admin.transactions import Transactions
@@ -63,7 +63,7 @@ def _kafka_lists_what_answers() -> None:
     """A broker lists the groups of those coordinators that answer, whatever they name."""
 
     async def list_all(backend: Any, kind: str, method: Any, request: Any) -> Any:
-        _, responses = await ottla_broker.kafka.coordinator_calls._list_once(backend, kind, method, request)
+        _, responses = await ottla_broker.kafka.forwarding.coordinator_calls._list_once(backend, kind, method, request)
         return 0, responses
 
     put_in_place(ottla_broker.kafka.handlers.list_groups, "list_all", list_all)

@@ -168,7 +168,7 @@ STORIES = (
         "leader-is-missing-among-the-brokers",
         "Metadata named a leader that was fenced and so not among its brokers: clients looked for it in vain",
         instead_of(
-            "ottla_broker.kafka.metadata_wire:write_partition",
+            "ottla_broker.kafka.wire.metadata:write_partition",
             lambda original, terms, number, partition: original(
                 terms._replace(live=terms.live | {partition.leader}), number, partition
             ),

@@ -30,7 +30,7 @@ def _whatever_is_there(original, self, method, request, *, timeout):
 
 
 async def _listed_once(original, backend, kind, method, request):
-    from ottla_broker.kafka.coordinator_calls import _list_once
+    from ottla_broker.kafka.forwarding.coordinator_calls import _list_once
 
     return await _list_once(backend, kind, method, request)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla_broker.kafka.api import Handler
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, KafkaContext
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.rpc.context import RequestContext
 from ottla_proto.client_calls import Client

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.wire.frames import Caller
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Broker
 

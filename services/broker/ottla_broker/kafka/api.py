@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ottla_broker.kafka.authorization import Need
+from ottla_broker.kafka.authorization.needs import Need
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.error_codes import Errors
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.schema import schema_of
 from ottla_proto.contracts import Method

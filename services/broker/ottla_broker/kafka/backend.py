@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ottla_broker.kafka.addresses import KafkaAddresses
-from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.peers.mirrors import Mirrors
 from ottla_broker.peers.transactions import TransactionVerifier

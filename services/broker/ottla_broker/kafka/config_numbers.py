@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization.access import Access
 from ottla_core.configs.config_key import ConfigType
 from ottla_core.configs.config_values import Source
 from ottla_core.errors import OttlaError

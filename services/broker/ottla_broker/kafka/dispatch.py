@@ -7,16 +7,17 @@ from collections.abc import Callable, Coroutine, Mapping
 from time import perf_counter
 from typing import Any, Final
 
-from ottla_broker.kafka import frames, logins
-from ottla_broker.kafka.access import EVERYTHING
+from ottla_broker.kafka import logins
 from ottla_broker.kafka.api import Api, Handler
 from ottla_broker.kafka.apis import APIS, PRIVATE
+from ottla_broker.kafka.authorization.access import EVERYTHING
+from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
-from ottla_broker.kafka.frames import SIZE_BYTES, TOKEN_KEY, Caller, Head, Parts
 from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.network.limits import PRODUCE_KEY
+from ottla_broker.kafka.wire import frames
+from ottla_broker.kafka.wire.frames import SIZE_BYTES, TOKEN_KEY, Caller, Head, Parts
 from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.rpc.context import new_request_id

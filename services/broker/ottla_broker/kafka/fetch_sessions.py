@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from ottla_broker.kafka.fetch_request import (
+from ottla_broker.kafka.wire.fetch_request import (
     FINAL_EPOCH,
     NO_SESSION,
     FetchRequest,

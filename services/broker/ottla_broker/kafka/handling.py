@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ottla_broker.kafka import codec
 from ottla_broker.kafka.api import Api, Handler
-from ottla_broker.kafka.authorization import Need
+from ottla_broker.kafka.authorization.needs import Need
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.error_codes import Errors
-from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_broker.kafka.wire import codec
+from ottla_broker.kafka.wire.frames import KafkaContext, Parts
 from ottla_core.kafka.message import Message
 from ottla_proto.contracts import Method
 

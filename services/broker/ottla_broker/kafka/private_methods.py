@@ -11,10 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.coordinator_calls import call_owner
-from ottla_broker.kafka.forwarding import forward
-from ottla_broker.kafka.private_needs import (
+from ottla_broker.kafka.authorization.private_needs import (
     ALTER,
     DESCRIBE,
     DESCRIBE_GROUP,
@@ -26,6 +23,9 @@ from ottla_broker.kafka.private_needs import (
     of_offsets,
     of_topic,
 )
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.forwarding.controller_calls import forward
+from ottla_broker.kafka.forwarding.coordinator_calls import call_owner
 from ottla_broker.partition_requests.record_import import import_records
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.errors import ErrorCode, OttlaError

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla_broker.kafka.apis import served
+from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.keystore import Keystore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla_broker.kafka.access import KeptDecisions
+from ottla_broker.kafka.authorization.access import KeptDecisions
 
 
 def test_decisions_of_one_principal_are_not_those_of_another() -> None:

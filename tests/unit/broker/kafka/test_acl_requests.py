@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from images import image_of
 
-from ottla_broker.kafka.access import EVERYTHING, Access
-from ottla_broker.kafka.frames import Caller, KafkaContext
+from ottla_broker.kafka.authorization.access import EVERYTHING, Access
 from ottla_broker.kafka.handlers import create_acls, delete_acls, describe_acls
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.cluster.acl_entries import acl_of, entry_of, filter_of
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from images import image_of, topic_id, with_topic
 
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import add_partitions_to_txn
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import AddPartitionsToTxnRequest
 from ottla_core.model import PartitionId

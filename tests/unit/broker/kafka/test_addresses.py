@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla_broker.kafka.addresses import KafkaAddresses, controller_for
-from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.wire.frames import Caller
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Broker
 

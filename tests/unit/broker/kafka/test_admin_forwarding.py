@@ -12,11 +12,10 @@ import pytest
 from images import image_of, topic_id, with_topic
 from waiting import until
 
-from ottla_broker.kafka import auto_topics
-from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.addresses import KafkaEndpoint
-from ottla_broker.kafka.forwarding import forward, limit_s
-from ottla_broker.kafka.frames import Caller, KafkaContext
+from ottla_broker.kafka.authorization.access import Access
+from ottla_broker.kafka.forwarding import auto_topics
+from ottla_broker.kafka.forwarding.controller_calls import forward, limit_s
 from ottla_broker.kafka.handlers import (
     alter_configs,
     alter_user_scram_credentials,
@@ -31,6 +30,7 @@ from ottla_broker.kafka.handlers import (
     elect_leaders,
 )
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateCall
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController

@@ -37,13 +37,14 @@ from guarded import DENIED, GROUP, TOPIC, TOPIC_ID, TRANSACTIONAL_ID, Grant, Gua
 from private_cells import PRIVATE_CASES, try_private
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.kafka import coordinator_calls, current_authorizer
-from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.apis import APIS
-from ottla_broker.kafka.current_authorizer import CurrentAuthorizer
-from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.authorization import current_authorizer
+from ottla_broker.kafka.authorization.access import EVERYTHING
+from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
+from ottla_broker.kafka.forwarding import coordinator_calls
 from ottla_broker.kafka.network.connection import CloseConnectionError
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
+from ottla_broker.kafka.wire.frames import Caller
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.acl import Acl, Permission

@@ -16,11 +16,11 @@ from listeners import CONTROL, FETCH, LIMITS, PRODUCE, Around, Transport
 from waiting import until
 
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.network.budget import Budget
 from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.listener import Listener
+from ottla_broker.kafka.wire.frames import Caller, Head, Parts
 from ottla_core.telemetry import Metrics
 
 

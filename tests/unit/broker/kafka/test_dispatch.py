@@ -14,15 +14,17 @@ from typing import Any, cast
 
 import pytest
 
-from ottla_broker.kafka import codec, dispatch, fetch_wire
+from ottla_broker.kafka import dispatch
 from ottla_broker.kafka.apis import APIS
-from ottla_broker.kafka.authorization import NOTHING
+from ottla_broker.kafka.authorization.needs import NOTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
-from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
+from ottla_broker.kafka.wire import codec
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext, read_head
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode

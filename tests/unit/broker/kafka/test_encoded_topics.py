@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from ottla_broker.kafka import encoded_topics
 from ottla_broker.kafka.addresses import KafkaAddresses
-from ottla_broker.kafka.encoded_topics import ENTRY_BYTES, EncodedTopics
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
-from ottla_broker.kafka.metadata_wire import Terms, write_partition
+from ottla_broker.kafka.wire import encoded_topics
+from ottla_broker.kafka.wire.encoded_topics import ENTRY_BYTES, EncodedTopics
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
+from ottla_broker.kafka.wire.metadata import Terms, write_partition
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Topic
 from ottla_core.kafka.messages import MetadataRequest

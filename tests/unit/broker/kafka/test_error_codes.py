@@ -11,10 +11,12 @@ import pytest
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka_messages import invented, known_versions, type_of
 
-from ottla_broker.kafka import codec, fetch_wire, metadata_wire
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.error_codes import OF_ALL, Errors
-from ottla_broker.kafka.fetch_request import FetchResponsePartition, RequestedPartition
+from ottla_broker.kafka.wire import codec
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire import metadata as metadata_wire
+from ottla_broker.kafka.wire.fetch_request import FetchResponsePartition, RequestedPartition
 from ottla_broker.replication.fetch import FetchResult
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.codec import decode, encode

@@ -18,10 +18,10 @@ from led import ALONE, TOPIC, Led
 from waiting import until
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.fetch_request import FINAL_EPOCH, FetchRequest, RequestedPartition, TopicKey
 from ottla_broker.kafka.fetch_sessions import FetchSessions
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import fetch
+from ottla_broker.kafka.wire.fetch_request import FINAL_EPOCH, FetchRequest, RequestedPartition, TopicKey
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Reader

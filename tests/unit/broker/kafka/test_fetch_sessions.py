@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchSessions, Session
+from ottla_broker.kafka.wire.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.machines.offsets import HighWatermark
 from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory

@@ -15,14 +15,11 @@ from images import image_of
 from kio.index import load_response_schema
 from kio_messages import read
 
-from ottla_broker.kafka import codec, fetch_sessions, fetch_wire
+from ottla_broker.kafka import fetch_sessions
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.encoded_topics import EncodedTopics
 from ottla_broker.kafka.errors import text_of
-from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions, Session
-from ottla_broker.kafka.forwarding import reported_fields
-from ottla_broker.kafka.frames import Caller, KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import reported_fields
 from ottla_broker.kafka.handlers import (
     alter_configs,
     delete_topics,
@@ -31,6 +28,11 @@ from ottla_broker.kafka.handlers import (
     metadata,
     produce,
 )
+from ottla_broker.kafka.wire import codec
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
+from ottla_broker.kafka.wire.fetch_request import FetchRequest, RequestedPartition
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError

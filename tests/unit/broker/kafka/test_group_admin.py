@@ -10,7 +10,7 @@ from group_backend import SHARDS, GroupBackend, versions
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from ottla_broker.kafka import coordinator_calls
+from ottla_broker.kafka.forwarding import coordinator_calls
 from ottla_core.cluster.image import Change, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId

@@ -6,7 +6,7 @@ import pytest
 from group_backend import GroupBackend
 from kafka.protocol.consumer import LeaveGroupRequest
 
-from ottla_broker.kafka import coordinator_calls
+from ottla_broker.kafka.forwarding import coordinator_calls
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error

@@ -8,12 +8,13 @@ from typing import Any, cast
 import pytest
 from images import image_of, with_topic
 
-from ottla_broker.kafka import codec, coordinator_calls
-from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.apis import APIS
+from ottla_broker.kafka.authorization.access import EVERYTHING
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, KafkaContext
+from ottla_broker.kafka.forwarding import coordinator_calls
 from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
+from ottla_broker.kafka.wire import codec
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import (
     HeartbeatRequest,

@@ -11,8 +11,8 @@ from kafka_messages import type_of
 from kio_messages import invent, read, write
 from tests.fuzz.kio_schemas import request_schema, response_schema
 
-from ottla_broker.kafka import codec
 from ottla_broker.kafka.apis import APIS
+from ottla_broker.kafka.wire import codec
 from ottla_core.kafka.codec import decode, encode
 from ottla_core.kafka_formats.primitives import MalformedError, Reader
 

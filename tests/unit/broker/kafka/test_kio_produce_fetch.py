@@ -10,13 +10,13 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio_messages import invent, read, write
 
-from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.fetch_request import FetchResponsePartition, RequestedPartition
-from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce
-from ottla_broker.kafka.leaders import NewLeaders
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire.fetch_request import FetchResponsePartition, RequestedPartition
+from ottla_broker.kafka.wire.frames import Caller
+from ottla_broker.kafka.wire.leaders import NewLeaders
 from ottla_broker.machines.bad_records import BadRecord, BadRecordsError
 from ottla_broker.machines.offsets import HighWatermark, LastStableOffset
 from ottla_broker.machines.transactions import AbortedTransaction

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import list_offsets
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import ListOffsetsRequest

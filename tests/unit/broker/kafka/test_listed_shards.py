@@ -18,10 +18,10 @@ from ottla.client.kafka.translations.transaction_listings import ListTransaction
 from ottla.client.kafka.translations.translation import Terms
 from ottla.client.named_coordinators import NamedCoordinators
 from ottla.errors import ErrorCode, OttlaError
-from ottla_broker.kafka.access import EVERYTHING
+from ottla_broker.kafka.authorization.access import EVERYTHING
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers import list_groups, list_transactions
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.cluster.image import Change, Partition
 from ottla_core.kafka import codec
 from ottla_core.kafka.messages import ListGroupsResponse, ListTransactionsResponse

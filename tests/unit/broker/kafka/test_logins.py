@@ -19,12 +19,12 @@ from ottla_broker.kafka import logins as logins_module
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.credentials_file import CredentialsFile
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.frames import TOKEN_KEY, Caller, KafkaContext, read_head, read_token_head, token
 from ottla_broker.kafka.handlers import sasl_authenticate, sasl_handshake
 from ottla_broker.kafka.logins import Logins
 from ottla_broker.kafka.network.connection import KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.turns import Turns
+from ottla_broker.kafka.wire.frames import TOKEN_KEY, Caller, KafkaContext, read_head, read_token_head, token
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import SaslAuthenticateRequest, SaslHandshakeRequest, SaslHandshakeResponse

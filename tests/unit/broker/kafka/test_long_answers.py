@@ -11,7 +11,6 @@ import pytest
 from images import image_of, with_topic
 from turns import turns_during
 
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
     add_partitions_to_txn,
     alter_configs,
@@ -27,6 +26,7 @@ from ottla_broker.kafka.handlers import (
     sync_group,
     txn_offset_commit,
 )
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError

@@ -11,9 +11,9 @@ from images import image_of, topic_id, with_topic
 from kafka.protocol.metadata import MetadataResponse
 
 from ottla_broker.kafka.addresses import KafkaAddresses
-from ottla_broker.kafka.encoded_topics import EncodedTopics
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
+from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Change
 from ottla_core.errors import ErrorCode

@@ -15,9 +15,9 @@ from kafka.protocol.metadata import MetadataResponse
 
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.apis import APIS
-from ottla_broker.kafka.encoded_topics import EncodedTopics
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
+from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, ResourceConfigs, Topic

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from images import image_of
 
-from ottla_broker.kafka import answer_budget, coordinator_calls, private_methods
+from ottla_broker.kafka import answer_budget, private_methods
 from ottla_broker.kafka.apis import APIS, PRIVATE
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.frames import Caller, KafkaContext, Parts, read_head
+from ottla_broker.kafka.forwarding import coordinator_calls
 from ottla_broker.kafka.handlers import ottla_call
 from ottla_broker.kafka.network.connection import CloseConnectionError
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS, SMALL_BYTES
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext, Parts, read_head
 from ottla_broker.peers.mirrors import Mirrors
 from ottla_core.cluster.image import ClusterImage, Coordinator, Shard
 from ottla_core.errors import ErrorCode, OttlaError

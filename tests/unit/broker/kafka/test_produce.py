@@ -17,9 +17,9 @@ from logs import values_batch
 from replicas import PARTITION, Brokers
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from ottla_broker.kafka.authorization import NOTHING
+from ottla_broker.kafka.authorization.needs import NOTHING
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Announcement, Caller, KafkaContext
 from ottla_broker.kafka.handlers import create_topics
 from ottla_broker.kafka.handling import LARGE_ELEMENTS, control
+from ottla_broker.kafka.wire.frames import Announcement, Caller, KafkaContext
 from ottla_core.kafka import codec
 from ottla_core.kafka.messages import CreateTopicsRequest, CreateTopicsResponse
 from ottla_core.kafka_formats.primitives import Reader

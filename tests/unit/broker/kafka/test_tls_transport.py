@@ -18,11 +18,11 @@ from listeners import CONTROL, LIMITS, PRODUCE, Around
 from tls_peers import Certificates, Port, TlsClient
 from waiting import until
 
-from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.network.budget import Budget
 from ottla_broker.kafka.network.connection import KafkaConnection
 from ottla_broker.kafka.network.tls_session import RECORD_BYTES
 from ottla_broker.kafka.network.turns import Turns
+from ottla_broker.kafka.wire.frames import Caller
 from ottla_core.security.principal import NoPrincipalError
 
 ROOMY = replace(LIMITS, max_connections=100, max_first=10_000_000, max_produce=10_000_000, max_held=100_000_000)

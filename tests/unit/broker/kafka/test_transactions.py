@@ -20,11 +20,11 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-from ottla_broker.kafka import coordinator_calls
 from ottla_broker.kafka.apis import served
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
+from ottla_broker.kafka.forwarding import coordinator_calls
 from ottla_broker.kafka.network.connection import CloseConnectionError
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext, read_head
 from ottla_broker.machines.guards import AddedBy, VerificationGuards
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.primitives import Reader

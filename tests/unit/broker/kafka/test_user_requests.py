@@ -9,8 +9,8 @@ from typing import Any, cast
 from images import image_of
 
 from ottla_broker.kafka.cluster_credentials import ClusterCredentials
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import alter_user_scram_credentials, describe_user_scram_credentials
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest

@@ -11,10 +11,10 @@ from led import Led
 from produced import produced
 from transactional_logs import transactions_told_by
 
-from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import write_txn_markers
+from ottla_broker.kafka.wire import codec
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_broker.partition_requests.active_producers import active_producers
 from ottla_broker.partition_requests.transaction_markers import MOST_MARKERS
 from ottla_core.errors import ErrorCode, OttlaError

@@ -16,8 +16,8 @@ from ottla.client.kafka.apis import Api
 from ottla.client.kafka_descriptions import EligibleLeaders, describe_cluster, eligible_leaders
 from ottla.errors import ErrorCode, OttlaError
 from ottla_broker.kafka.addresses import KafkaEndpoint
-from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import describe_cluster as handler
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.image import Broker, Controller
 from ottla_core.kafka import codec

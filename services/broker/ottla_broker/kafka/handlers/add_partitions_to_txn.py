@@ -11,11 +11,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.transaction_calls import call, results_by_topic
 from ottla_broker.kafka.handling import control
-from ottla_broker.kafka.transaction_calls import call, results_by_topic
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.machines.guards import AddedBy
 from ottla_broker.replication.addition import PassingAddition
 from ottla_core.errors import ErrorCode, OttlaError

@@ -10,13 +10,20 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from ottla_broker.kafka import broker_loggers, config_numbers, error_codes
-from ottla_broker.kafka.authorization import ALTER_CONFIGS
+from ottla_broker.kafka.authorization.needs import ALTER_CONFIGS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields, translated
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import (
+    UNTIMED_S,
+    error_fields,
+    forward,
+    named_twice,
+    reported_fields,
+    translated,
+)
 from ottla_broker.kafka.handlers.describe_configs import describe, resource_of
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.configs.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced

@@ -10,10 +10,10 @@ from collections.abc import Set
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import ALTER_CLUSTER
+from ottla_broker.kafka.authorization.needs import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse

@@ -18,13 +18,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from ottla_broker.kafka import codec, error_codes
+from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.api import Api
-from ottla_broker.kafka.authorization import NOTHING
+from ottla_broker.kafka.authorization.needs import NOTHING
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.features import EPOCH, FEATURES
-from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_broker.kafka.wire import codec
+from ottla_broker.kafka.wire.frames import KafkaContext, Parts
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import ApiVersionsRequest, ApiVersionsResponse
 

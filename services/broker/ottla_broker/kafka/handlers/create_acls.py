@@ -9,12 +9,18 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import ALTER_CLUSTER
+from ottla_broker.kafka.authorization.needs import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, reported_fields, until_known
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import (
+    UNTIMED_S,
+    error_fields,
+    forward,
+    reported_fields,
+    until_known,
+)
 from ottla_broker.kafka.handlers.describe_acls import check_enabled
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.cluster.acl_entries import entry_of
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import (
+from ottla_broker.kafka.forwarding.controller_calls import (
     error_fields,
     forward,
     limit_s,
@@ -20,8 +20,8 @@ from ottla_broker.kafka.forwarding import (
     translated,
     until_known,
 )
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import error_fields, reported_fields
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call
+from ottla_broker.kafka.forwarding.controller_calls import error_fields, reported_fields
+from ottla_broker.kafka.forwarding.group_calls import GROUPS_AT_ONCE, call
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DeleteGroupsRequest, DeleteGroupsResponse

@@ -10,11 +10,11 @@ from collections import defaultdict
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend, leading_by_name
-from ottla_broker.kafka.forwarding import error_fields, limit_s
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import error_fields, limit_s
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.partition_requests.delete_records import delete_records
 from ottla_broker.replication.produce import check_client_may_write
 from ottla_core.errors import ErrorCode, OttlaError

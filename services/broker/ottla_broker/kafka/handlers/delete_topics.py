@@ -12,13 +12,20 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.access import Access
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.access import Access
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import unknown_topic, unknown_topic_id
-from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, named_twice, reported_fields, until_known
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import (
+    error_fields,
+    forward,
+    limit_s,
+    named_twice,
+    reported_fields,
+    until_known,
+)
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DeleteTopicsRequest, DeleteTopicsResponse

@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.addresses import controller_for
-from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
+from ottla_broker.kafka.authorization.needs import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
-from ottla_broker.kafka.metadata_wire import cluster_operations
+from ottla_broker.kafka.wire.frames import KafkaContext
+from ottla_broker.kafka.wire.metadata import cluster_operations
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import DescribeClusterRequest, DescribeClusterResponse

@@ -11,12 +11,18 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka import broker_loggers, config_numbers, error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
-from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import (
+    UNTIMED_S,
+    error_fields,
+    forward,
+    named_twice,
+    reported_fields,
+)
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.configs.config_key import ConfigType
 from ottla_core.configs.config_table import SYNONYMS
 from ottla_core.configs.config_values import Source, find_broker_key

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, instance_id_of
+from ottla_broker.kafka.forwarding.group_calls import GROUPS_AT_ONCE, call, instance_id_of
 from ottla_broker.kafka.handling import control
-from ottla_broker.kafka.metadata_wire import NOT_REQUESTED
+from ottla_broker.kafka.wire.frames import KafkaContext
+from ottla_broker.kafka.wire.metadata import NOT_REQUESTED
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once, sliced
 from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse

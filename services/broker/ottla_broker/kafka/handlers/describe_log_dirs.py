@@ -10,10 +10,10 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
+from ottla_broker.kafka.authorization.needs import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.errors import ErrorCode

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import text_of, unknown_topic
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.partition_requests.active_producers import ActiveProducer, active_producers
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import ErrorCode, OttlaError

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.access import Access
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.access import Access
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.transaction_calls import IDS_AT_ONCE, call
 from ottla_broker.kafka.handling import control
-from ottla_broker.kafka.transaction_calls import IDS_AT_ONCE, call
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DescribeTransactionsRequest, DescribeTransactionsResponse

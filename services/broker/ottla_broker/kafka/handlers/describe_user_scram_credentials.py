@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import DESCRIBE_CLUSTER
+from ottla_broker.kafka.authorization.needs import DESCRIBE_CLUSTER
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import error_fields
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import error_fields
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import error_fields
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import error_fields
+from ottla_broker.kafka.forwarding.transaction_calls import call, producer_of
 from ottla_broker.kafka.handling import control
-from ottla_broker.kafka.transaction_calls import call, producer_of
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import OttlaError
 from ottla_core.kafka.messages import EndTxnRequest, EndTxnResponse
 from ottla_core.security.resource import ResourceType

@@ -10,17 +10,17 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from ottla_broker.kafka import fetch_wire
-from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.api import Api
-from ottla_broker.kafka.authorization import needs, topic_refused
+from ottla_broker.kafka.authorization.access import Access
+from ottla_broker.kafka.authorization.needs import needs, topic_refused
 from ottla_broker.kafka.backend import Backend, known_epoch
 from ottla_broker.kafka.errors import unknown_topic
-from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import Session
-from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.handling import decoded
-from ottla_broker.kafka.leaders import NewLeaders
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
+from ottla_broker.kafka.wire.frames import KafkaContext, Parts
+from ottla_broker.kafka.wire.leaders import NewLeaders
 from ottla_broker.replication.fetch import (
     MAX_RESPONSE_BYTES,
     Consumers,

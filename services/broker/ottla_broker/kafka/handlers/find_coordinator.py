@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import text_of
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import READ_GROUP
+from ottla_broker.kafka.authorization.needs import READ_GROUP
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import error_fields, reported_fields
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import JOIN_S, call, host_of, instance_id_of, member
+from ottla_broker.kafka.forwarding.controller_calls import error_fields, reported_fields
+from ottla_broker.kafka.forwarding.group_calls import JOIN_S, call, host_of, instance_id_of, member
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import JoinGroupRequest, JoinGroupResponse

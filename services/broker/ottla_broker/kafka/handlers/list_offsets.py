@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Final, TypeAlias
 
-from ottla_broker.kafka import error_codes, fetch_wire
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka import error_codes
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend, leading_by_name
-from ottla_broker.kafka.forwarding import error_fields, named_twice
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import error_fields, named_twice
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire import fetch as fetch_wire
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.replication.leading import Leading
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode, OttlaError

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.coordinator_calls import list_all
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.coordinator_calls import list_all
 from ottla_broker.kafka.handlers.find_coordinator import spoken_for
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ListTransactionsRequest, ListTransactionsResponse

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from ottla_broker.kafka import auto_topics, metadata_wire
-from ottla_broker.kafka.access import EVERYTHING
 from ottla_broker.kafka.addresses import KafkaEndpoint
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.access import EVERYTHING
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
+from ottla_broker.kafka.forwarding import auto_topics
 from ottla_broker.kafka.handling import control
-from ottla_broker.kafka.metadata_wire import (
+from ottla_broker.kafka.wire import metadata as metadata_wire
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext, Parts
+from ottla_broker.kafka.wire.metadata import (
     Terms,
     cluster_operations,
     topic_operations,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import IDS_FROM, call, existing_partitions, member, name_of
+from ottla_broker.kafka.forwarding.group_calls import IDS_FROM, call, existing_partitions, member, name_of
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import OffsetCommitRequest, OffsetCommitResponse, TxnOffsetCommitRequest

@@ -9,11 +9,11 @@ from collections import defaultdict
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import call, existing_partitions, group_partition
+from ottla_broker.kafka.forwarding.group_calls import call, existing_partitions, group_partition
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import OffsetDeleteRequest, OffsetDeleteResponse

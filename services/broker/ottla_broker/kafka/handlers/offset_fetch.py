@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import named_twice
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
+from ottla_broker.kafka.forwarding.controller_calls import named_twice
+from ottla_broker.kafka.forwarding.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, group_partition, name_of
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice, few_at_once, sliced
 from ottla_core.kafka.messages import OffsetFetchRequest, OffsetFetchResponse

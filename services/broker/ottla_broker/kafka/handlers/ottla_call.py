@@ -13,12 +13,12 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import NOTHING
+from ottla_broker.kafka.authorization.needs import NOTHING
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import error_fields
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import error_fields
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS, PrivateCall, PrivateMethod
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_core.rpc.status import error_message

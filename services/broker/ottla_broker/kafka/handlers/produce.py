@@ -18,15 +18,15 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.api import Api
-from ottla_broker.kafka.authorization import needs, topic_refused
+from ottla_broker.kafka.authorization.access import Access
+from ottla_broker.kafka.authorization.needs import needs, topic_refused
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import text_of, unknown_topic
-from ottla_broker.kafka.forwarding import named_twice
-from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
-from ottla_broker.kafka.leaders import CHANGED, NewLeaders
+from ottla_broker.kafka.forwarding.controller_calls import named_twice
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
+from ottla_broker.kafka.wire.frames import Caller, KafkaContext, Parts
+from ottla_broker.kafka.wire.leaders import CHANGED, NewLeaders
 from ottla_broker.machines.bad_records import BadRecordsError
 from ottla_broker.replication.produce import Produce, ProducedTransaction, ProduceResult, check_acks, without_traces
 from ottla_core.errors import ErrorCode, OttlaError

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import NOTHING
+from ottla_broker.kafka.authorization.needs import NOTHING
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.logins import respond
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
 

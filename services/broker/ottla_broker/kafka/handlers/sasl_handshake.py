@@ -10,11 +10,11 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import NOTHING
+from ottla_broker.kafka.authorization.needs import NOTHING
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.logins import after_failure
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla_core.security.login import Login

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import READ_GROUP
+from ottla_broker.kafka.authorization.needs import READ_GROUP
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import JOIN_S, call, member
+from ottla_broker.kafka.forwarding.group_calls import JOIN_S, call, member
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import SyncGroupRequest, SyncGroupResponse

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
-from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import existing_partitions, member, name_by_id
+from ottla_broker.kafka.forwarding.group_calls import existing_partitions, member, name_by_id
+from ottla_broker.kafka.forwarding.transaction_calls import producer_of, results_by_topic
 from ottla_broker.kafka.handlers.offset_commit import CommittedPartition, commit, offset_to_commit
 from ottla_broker.kafka.handling import control
-from ottla_broker.kafka.transaction_calls import producer_of, results_by_topic
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse

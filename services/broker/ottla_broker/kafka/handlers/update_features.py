@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import ALTER_CLUSTER
+from ottla_broker.kafka.authorization.needs import ALTER_CLUSTER
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.features import FEATURES
-from ottla_broker.kafka.forwarding import error_fields
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.controller_calls import error_fields
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla_proto.operation import Operation

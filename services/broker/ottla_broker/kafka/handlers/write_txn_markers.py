@@ -11,11 +11,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.authorization import needs
+from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import has_more_elements
-from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.wire.codec import has_more_elements
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.machines.transactions import TransactionEnd
 from ottla_broker.partition_requests.transaction_markers import (
     MOST_MARKERS,

@@ -22,13 +22,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
-from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head, read_token_head
 from ottla_broker.kafka.network.budget import LARGE, SMALL, Account, Budget
 from ottla_broker.kafka.network.inbound import Inbound
 from ottla_broker.kafka.network.limits import SMALL_BYTES, ConnectionLimits
 from ottla_broker.kafka.network.outbound import Outbound
 from ottla_broker.kafka.network.peer_end import has_ended
 from ottla_broker.kafka.network.turns import Turns
+from ottla_broker.kafka.wire.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head, read_token_head
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.security.login import Login

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.kafka.frames import TOKEN_KEY
 from ottla_broker.kafka.network.pace import ConnectionPace
+from ottla_broker.kafka.wire.frames import TOKEN_KEY
 from ottla_core.kafka_formats.primitives import MalformedError
 
 PRODUCE_KEY: Final = 0

@@ -16,13 +16,13 @@ from itertools import islice
 from typing import Final
 
 from ottla_broker.kafka.dispatch import Dispatcher
-from ottla_broker.kafka.frames import Caller, Head
 from ottla_broker.kafka.network.budget import Budget
 from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import FETCH_KEY, ConnectionLimits
 from ottla_broker.kafka.network.tls_port import TlsIdentity, TlsPort
 from ottla_broker.kafka.network.tls_transport import TlsTransport
 from ottla_broker.kafka.network.turns import Turns
+from ottla_broker.kafka.wire.frames import Caller, Head
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.event_loop.tasks import end_tasks
 from ottla_core.rpc.server import PortInUseError

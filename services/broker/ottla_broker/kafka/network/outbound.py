@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.network.pace import ConnectionPace
+from ottla_broker.kafka.wire.frames import Parts
 
 _GATHERED_BYTES: Final = 4096
 """Smaller responses are sent together: a write costs as much as all other work for a small response."""

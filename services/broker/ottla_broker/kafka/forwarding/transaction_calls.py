@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
+from ottla_broker.kafka.forwarding.coordinator_calls import CALL_S, call_owner
 from ottla_core.event_loop.slices import sliced
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN

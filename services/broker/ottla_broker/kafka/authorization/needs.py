@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Final, NamedTuple
 
-from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization.access import Access
 from ottla_broker.kafka.errors import unknown_topic_id
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.coordinator_calls import CALL_S, call_owner
-from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.kafka.forwarding.coordinator_calls import CALL_S, call_owner
+from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb

@@ -7,7 +7,7 @@ import struct
 from typing import Final
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.wire.frames import Caller
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Writer

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TypeVar
 
 from ottla_broker.kafka.error_codes import Errors
-from ottla_broker.kafka.frames import Parts
+from ottla_broker.kafka.wire.frames import Parts
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.schema import Struct, schema_of

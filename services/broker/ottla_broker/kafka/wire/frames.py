@@ -14,8 +14,8 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from ottla_broker.kafka.access import EVERYTHING, Access, KeptDecisions
 from ottla_broker.kafka.answer_budget import AnswerBudget
+from ottla_broker.kafka.authorization.access import EVERYTHING, Access, KeptDecisions
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_broker.replication.response_memory import UNBOUNDED, ConnectionRoom
 from ottla_core.kafka_formats.primitives import MalformedError, Reader

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from ottla_broker.kafka.access import Access
+from ottla_broker.kafka.authorization.access import Access
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.event_loop.slices import sliced
 from ottla_core.model import TopicId

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.fetch_request import (
+from ottla_broker.kafka.wire.fetch_request import (
     CONSUMER,
     FINAL_EPOCH,
     NO_SESSION,
@@ -27,8 +27,8 @@ from ottla_broker.kafka.fetch_request import (
     RequestedPartition,
     TopicKey,
 )
-from ottla_broker.kafka.frames import Parts
-from ottla_broker.kafka.leaders import CHANGED, NewLeaders
+from ottla_broker.kafka.wire.frames import Parts
+from ottla_broker.kafka.wire.leaders import CHANGED, NewLeaders
 from ottla_broker.replication.fetch import FetchResult
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.forwarding import forward, until_known
+from ottla_broker.kafka.forwarding.controller_calls import forward, until_known
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.configs.config_values import resolve_broker
 from ottla_core.errors import ErrorCode, OttlaError

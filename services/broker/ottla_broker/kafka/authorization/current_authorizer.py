@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from typing import Final, Protocol
 
-from ottla_broker.kafka.access import Access, LimitedAccess
-from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.authorization.access import Access, LimitedAccess
+from ottla_broker.kafka.wire.frames import Caller
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.security.authorizer import Authorizer

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ottla_broker.kafka.metadata_wire import Terms, write_partition, write_topic_head, write_topic_tail
+from ottla_broker.kafka.wire.metadata import Terms, write_partition, write_topic_head, write_topic_tail
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import PartitionId, TopicId

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.access import Access
 from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
+from ottla_broker.kafka.authorization.access import Access
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Writer

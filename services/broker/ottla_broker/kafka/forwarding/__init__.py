@@ -1,0 +1,1 @@
+"""Calls to the services that decide: the controller, and the coordinators of groups and transactions."""
