@@ -1,8 +1,8 @@
 """Write Kafka's message definitions and the classes of its messages into `core/ottla_core/kafka`.
 
-`python tools/kafka_definitions.py kafka-clients-4.4.0.jar` reads the definitions of the APIs that the brokers serve,
-and of the handshakes, from Kafka's client library, and writes them without comments, one message on each line. Then it
-writes `messages.py`. Without a jar it writes only `messages.py`, from the definitions that are there.
+`python tools/kafka_definitions.py kafka-clients-4.4.0.jar ListGroups` reads the definitions of the APIs that are known
+here, and of those that are named, from Kafka's client library. It writes them without comments, one message on each
+line. Then it writes `messages.py`. Without a jar it writes only `messages.py`, from the definitions that are there.
 
 The messages of ottla's own API are written by hand in `private_definitions.json`; their classes are in
 `private_messages.py`, which is always written. The private fields of Kafka's messages are written by hand in
@@ -15,7 +15,7 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ ORIGIN: Final = (
 _DROPPED: Final = frozenset({"about", "listeners", "mapKey", "zeroCopy"})
 _LINE_CHARACTERS: Final = 110
 _INNER: Final = " " * 8
-_HANDSHAKES: Final = ("SaslHandshake", "SaslAuthenticate")
+_HEADERS: Final = ("RequestHeader", "ResponseHeader")
 _TYPES: Final = {
     "bool": "bool",
     "float64": "float",
@@ -66,16 +66,12 @@ from ottla_core.kafka.message import Message
 }
 
 
-def definitions(jar: Path) -> str:
+def definitions(jar: Path, added: Iterable[str]) -> str:
     """Return the definitions file: JSON, with the definition of one message on each line."""
-    from ottla_broker.kafka.apis import APIS
-
-    names = [*(api.name for api in APIS.values()), *_HANDSHAKES]
-    files = [f"{name}{kind}" for name in sorted(names) for kind in ("Request", "Response")]
+    known = [name for name in message_names() if name not in _HEADERS]
+    files = sorted({*known, *(f"{api}{kind}" for api in added for kind in ("Request", "Response"))})
     with zipfile.ZipFile(jar) as archive:
-        found = {
-            name: archive.read(f"common/message/{name}.json") for name in [*files, "RequestHeader", "ResponseHeader"]
-        }
+        found = {name: archive.read(f"common/message/{name}.json") for name in [*files, *_HEADERS]}
     lines = [f'"{name}": {json.dumps(_stripped(_parsed(text)), separators=(",", ":"))}' for name, text in found.items()]
     return f'{{"origin": {json.dumps(ORIGIN)}, "messages": {{\n' + ",\n".join(lines) + "\n}}\n"
 
@@ -152,7 +148,7 @@ def _wrapped(head: str, parts: list[str], tail: str) -> Iterator[str]:
 
 def main() -> int:
     if len(sys.argv) > 1:
-        DEFINITIONS.write_text(definitions(Path(sys.argv[1])))
+        DEFINITIONS.write_text(definitions(Path(sys.argv[1]), sys.argv[2:]))
     for file, path in MESSAGES.items():
         path.write_text(messages(file))
     return 0
