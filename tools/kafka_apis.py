@@ -70,12 +70,13 @@ To these clients, brokers also send some responses with private fields: tagged f
 
 TAIL = (
     """
-Versions are Kafka 4's. Its APIs for reassignments, altering quotas, delegation tokens, telemetry, share groups and the
-newer consumer groups (KIP-848) are not served.
+Versions are Kafka 4's. Its APIs for altering reassignments or quotas, delegation tokens, telemetry, share groups and
+the newer consumer groups (KIP-848) are not served.
 AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and why:
 
 - **DescribeClientQuotas** always responds that there are no quotas, because kafka-configs asks for them before it
   describes a user.
+- **ListPartitionReassignments** always responds that none is ongoing, because a replica keeps its broker.
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
   to 2 ends its connection. From 12 on the broker adds the partitions to the transaction (KIP-890); the finalized

@@ -2174,6 +2174,61 @@ class ListOffsetsResponse(Message):
             self.error_message = error_message
 
 
+class ListPartitionReassignmentsRequest(Message):
+    API_KEY: ClassVar = 46
+    __slots__ = ("timeout_ms", "topics",)
+
+    def __init__(
+        self, *, timeout_ms: int = 60000,
+        topics: Sequence[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = None,
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.topics = topics
+
+    class ListPartitionReassignmentsTopics(Message):
+        __slots__ = ("name", "partition_indexes",)
+
+        def __init__(self, *, name: str = '', partition_indexes: Sequence[int] = (),) -> None:
+            self.name = name
+            self.partition_indexes = partition_indexes
+
+
+class ListPartitionReassignmentsResponse(Message):
+    API_KEY: ClassVar = 46
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "topics",)
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0, error_code: int = 0, error_message: str | None = '',
+        topics: Sequence[ListPartitionReassignmentsResponse.OngoingTopicReassignment] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.topics = topics
+
+    class OngoingTopicReassignment(Message):
+        __slots__ = ("name", "partitions",)
+
+        def __init__(
+            self, *, name: str = '',
+            partitions: Sequence[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = (),
+        ) -> None:
+            self.name = name
+            self.partitions = partitions
+
+    class OngoingPartitionReassignment(Message):
+        __slots__ = ("partition_index", "replicas", "adding_replicas", "removing_replicas",)
+
+        def __init__(
+            self, *, partition_index: int = 0, replicas: Sequence[int] = (), adding_replicas: Sequence[int] = (),
+            removing_replicas: Sequence[int] = (),
+        ) -> None:
+            self.partition_index = partition_index
+            self.replicas = replicas
+            self.adding_replicas = adding_replicas
+            self.removing_replicas = removing_replicas
+
+
 class ListTransactionsRequest(Message):
     API_KEY: ClassVar = 66
     __slots__ = ("state_filters", "producer_id_filters", "duration_filter", "transactional_id_pattern",)
