@@ -76,6 +76,7 @@ class Around:
         self.scratch = memoryview(bytearray(1_000))
         self.time = 0.0
         self.open = 0
+        self.known = 0
         self.began: list[bytes] = []
         self.refused: list[str] = []
         self.waits: dict[bytes, asyncio.Future[None]] = {}
@@ -97,6 +98,9 @@ class Around:
     def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
         self.open += 1
         return self.open <= self.limits.max_connections
+
+    def on_known(self, connection: KafkaConnection) -> None:
+        self.known += 1
 
     def on_lost(self, connection: KafkaConnection) -> None:
         self.open -= 1

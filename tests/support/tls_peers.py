@@ -108,8 +108,10 @@ class Port:
         self.time = 0.0
         self.refused: list[str] = []
         self.identity: Final = Identity(context, principal)
-        newcomers = newcomers or Turns()
-        self.port: Final = TlsPort(self.identity, limits, Turns(), newcomers, lambda: self.time, self._on_rejected)
+        turns, newcomers = Turns(), newcomers or Turns()
+        self.port: Final = TlsPort(
+            self.identity, lambda: limits, turns, newcomers, lambda: self.time, self._on_rejected
+        )
 
     def _on_rejected(self, reason: str, client_host: str) -> None:
         assert client_host == CLIENT_HOST

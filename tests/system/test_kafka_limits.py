@@ -68,7 +68,8 @@ class Listening(Listener):
     """With the connections that a test has made to it, which end when it does."""
 
     def __init__(self, at: Sequence[KafkaListener], answers: Answers, **limits: Any) -> None:
-        super().__init__(at, cast(Dispatcher, answers), Metrics(), limits=ConnectionLimits(**limits))
+        self.configured = ConnectionLimits(**limits)
+        super().__init__(at, cast(Dispatcher, answers), Metrics(), limits=lambda: self.configured)
         self.clients = Streams()
 
 
@@ -274,6 +275,66 @@ async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:
         again, writer = await connect(listener)
         writer.write(REQUEST)
         await again.readexactly(ANSWER_BYTES)
+
+
+async def is_refused(listener: Listening, host: str = "127.0.0.1") -> bool:
+    """Whether a new connection from this address ends at once."""
+    try:
+        reader, _ = await connect(listener, local_addr=(host, 0))
+        async with asyncio.timeout(0.5):
+            return await reader.read() == b""
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+
+
+async def test_an_address_has_no_more_connections_than_it_may() -> None:
+    async with listening(Answers(), max_of_host=2, max_of_hosts={"127.0.0.3": 1}) as listener:
+        _, writer = await connect(listener)
+        await connect(listener)
+        assert await is_refused(listener)
+        assert not await is_refused(listener, "127.0.0.3")
+        assert await is_refused(listener, "127.0.0.3")
+        writer.close()
+        await until(lambda: listener.connections == 2)
+        assert not await is_refused(listener)
+
+
+async def test_limits_change_while_connections_are_open() -> None:
+    async with listening(Answers()) as listener:
+        kept = [await connect_known(listener) for _ in range(3)]
+        listener.configured = ConnectionLimits(max_of_host=1)
+        await until(lambda: listener.limits.max_of_host == 1)
+        assert await is_refused(listener)
+        for reader, writer in kept:
+            await small(reader, writer)
+        listener.configured = ConnectionLimits(idle_s=0.1)
+        for reader, _ in kept:
+            async with asyncio.timeout(LIMIT_S):
+                assert await reader.read() == b""
+
+
+async def test_clients_that_say_nothing_give_their_places_to_those_of_another_address() -> None:
+    async with listening(Answers(), max_connections=3) as listener:
+        known, writer = await connect_known(listener)
+        silent = [await connect(listener, local_addr=("127.0.0.2", 0)) for _ in range(2)]
+        await until(lambda: listener.connections == 3)
+        assert await is_refused(listener, "127.0.0.2")
+        assert not await is_refused(listener, "127.0.0.3")
+        oldest, _ = silent[0]
+        assert await oldest.read() == b""
+        await small(known, writer)
+        assert listener.connections == 3
+
+
+@pytest.mark.parametrize("sent", [bytes(4), struct.pack(">i", 9), struct.pack(">i", -1), struct.pack(">i", 2**31 - 1)])
+async def test_a_frame_of_an_impossible_size_ends_the_connection_as_soon_as_the_size_is_there(sent: bytes) -> None:
+    async with listening(Answers(), frame_s=1000) as listener:
+        reader, writer = await connect_known(listener)
+        writer.write(sent)
+        async with asyncio.timeout(LIMIT_S):
+            assert await reader.read() == b""
 
 
 @pytest.mark.parametrize("how", [Listener.kill, Listener.stop])

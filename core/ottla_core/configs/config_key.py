@@ -8,6 +8,7 @@ stored, so that is not checked again. Durations and sizes may be written with a 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NoReturn
@@ -60,8 +61,9 @@ class ConfigKey:
     """One config. `default` is canonical text, or None if Kafka has null: it is unset, and another config decides.
 
     `least` and `most` bound numbers. `choices` are the legal texts of a value or of a list's items. `pattern` is what a
-    list's items must match. `dynamic` is false if only the process's own settings can change it. `enforced` says that
-    some service acts on it already. The others are stored and described.
+    list's items must match. `check` raises ValueError for other texts, with words that say what is legal. `dynamic` is
+    false if only the process's own settings can change it. `enforced` says that some service acts on it already. The
+    others are stored and described.
     """
 
     name: str
@@ -73,6 +75,7 @@ class ConfigKey:
     most: float | None = None
     choices: tuple[str, ...] = ()
     pattern: str = ""
+    check: Callable[[str], object] | None = None
     dynamic: bool = True
     enforced: bool = False
 
@@ -83,6 +86,11 @@ class ConfigKey:
         canonical = self._canonical(text.strip())
         self._check_bounds(canonical)
         self._check_choices(canonical)
+        if self.check is not None:
+            try:
+                self.check(canonical)
+            except ValueError as error:
+                self.reject(text, str(error))
         return canonical
 
     def value(self, canonical: str) -> Value:

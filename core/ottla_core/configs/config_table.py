@@ -12,11 +12,12 @@ The one that counts first comes first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ottla_core.configs.config_key import ConfigKey, ConfigType, Scope
+from ottla_core.configs.connection_limits import limits_by_address
 from ottla_core.model import MAX_BATCH_BYTES
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -42,6 +43,7 @@ ENFORCED: Final = frozenset(
         "broker.rack",
         "cleanup.policy",
         "compaction.drop.keyless",
+        "connections.max.idle.ms",
         "default.replication.factor",
         "delete.retention.ms",
         "delete.topic.enable",
@@ -60,6 +62,9 @@ ENFORCED: Final = frozenset(
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
         "max.compaction.lag.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
         "max.message.bytes",
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",
@@ -90,6 +95,7 @@ ENFORCED: Final = frozenset(
         "segment.index.bytes",
         "segment.jitter.ms",
         "segment.ms",
+        "socket.request.max.bytes",
         "transaction.max.timeout.ms",
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
@@ -138,9 +144,17 @@ def _topic(
     return ConfigKey(name, type_, str(default), doc, Scope.TOPIC, least, most, choices, pattern)
 
 
-def _cluster(name: str, type_: ConfigType, default: object, *, doc: str, least: float | None = None) -> ConfigKey:
+def _cluster(
+    name: str,
+    type_: ConfigType,
+    default: object,
+    *,
+    doc: str,
+    least: float | None = None,
+    check: Callable[[str], object] | None = None,
+) -> ConfigKey:
     text = None if default is None else str(default)
-    return ConfigKey(name, type_, text, doc, Scope.CLUSTER, least)
+    return ConfigKey(name, type_, text, doc, Scope.CLUSTER, least, check=check)
 
 
 def _identity(name: str, type_: ConfigType, *, doc: str) -> ConfigKey:
@@ -249,7 +263,7 @@ _BROKER_ROWS: Final = (
     _cluster("auto.leader.rebalance.enable", _BOOLEAN, "true",
              doc="Whether leadership returns to the preferred leaders automatically."),
     _cluster("connections.max.idle.ms", _LONG, 10 * _MINUTE_MS,
-             doc="Time without a request after which a Kafka connection is closed."),
+             doc="Time without a request after which a Kafka connection is closed. With a negative value, none is."),
     _cluster("controlled.shutdown.enable", _BOOLEAN, "true",
              doc="Whether a broker that shuts down first moves its leaderships to other brokers."),
     _cluster("default.replication.factor", _INT, 1, least=1,
@@ -292,9 +306,12 @@ _BROKER_ROWS: Final = (
     _cluster("log.roll.hours", _INT, 168, least=1, doc="segment.ms in hours, if log.roll.ms is not set."),
     _cluster("log.roll.jitter.hours", _INT, 0, least=0,
              doc="segment.jitter.ms in hours, if log.roll.jitter.ms is not set."),
-    _cluster("max.connections", _INT, _INT_MAX, least=0, doc="Maximum number of Kafka connections to a broker."),
+    _cluster("max.connections", _INT, _INT_MAX, least=1,
+             doc="Maximum number of Kafka connections to a broker, which is never more than 10,000."),
     _cluster("max.connections.per.ip", _INT, _INT_MAX, least=0,
              doc="Maximum number of Kafka connections from one client address."),
+    _cluster("max.connections.per.ip.overrides", _STRING, "", check=limits_by_address,
+             doc="Other limits for some addresses, as in 10.0.0.1:200,[::1]:50. Host names are not looked up."),
     _cluster("num.partitions", _INT, 1, least=1,
              doc="Default number of partitions of a new topic."),
     _cluster("num.recovery.threads.per.data.dir", _INT, 2, least=1,
@@ -330,7 +347,9 @@ _BROKER_ROWS: Final = (
              doc="How often high watermarks are written."),
     _cluster("replica.lag.time.max.ms", _LONG, 30_000,
              doc="Time after which a follower that has not caught up is removed from the ISR."),
-    _cluster("socket.request.max.bytes", _INT, 100 * _MIB, least=1, doc="Largest Kafka request."),
+    _cluster("socket.request.max.bytes", _INT, 100 * _MIB, least=1,
+             doc="Largest Kafka request: at most 100 MiB, and at most 16 MiB if it is not a produce. A broker accepts "
+                 "requests of up to 64 KiB in any case."),
     _cluster("transaction.max.timeout.ms", _INT, 15 * _MINUTE_MS, least=1,
              doc="Longest transaction timeout that a producer may request."),
     _cluster("transaction.partition.verification.enable", _BOOLEAN, "true",

@@ -177,6 +177,16 @@ def check_conflicts(configs: EffectiveConfigs) -> None:
         )
 
 
+def check_broker_conflicts(configs: EffectiveConfigs) -> None:
+    """Raise INVALID_CONFIG if a broker's values exclude each other (Kafka's KafkaConfig.validateValues)."""
+    if not configs.integer("max.connections.per.ip") and not configs.text("max.connections.per.ip.overrides"):
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            "max.connections.per.ip=0 would keep out every client, because no address has a limit of its own",
+            hint="set max.connections.per.ip.overrides with it, or give a number above 0",
+        )
+
+
 def resolve(
     topic_configs: Mapping[str, str], cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str]
 ) -> EffectiveConfigs:

@@ -125,7 +125,6 @@ log.dir list /tmp/kafka-logs - static
 log.dir.failure.timeout.ms long 30000 1.. static
 log.dirs list - - static
 max.connection.creation.rate int 2147483647 0.. cluster
-max.connections.per.ip.overrides string '' - cluster
 max.incremental.fetch.session.cache.slots int 1000 0.. static
 max.request.partition.size.limit int 2000 1.. static
 metadata.log.dir string - - static

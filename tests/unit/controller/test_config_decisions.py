@@ -218,6 +218,14 @@ def test_configs_that_exclude_each_other_are_named_wherever_they_are_set(image: 
         decide_alter_configs(image, TOPIC, [put("min.compaction.lag.ms", "5s")])
 
 
+def test_no_broker_keeps_out_every_client(image: ClusterImage) -> None:
+    nobody = put("max.connections.per.ip", "0")
+    for resource in (CLUSTER, BROKER_1):
+        with pytest.raises(OttlaError, match="would keep out every client"):
+            decide_alter_configs(image, resource, [nobody])
+        assert decide_alter_configs(image, resource, [nobody, put("max.connections.per.ip.overrides", "::1:5")]).writes
+
+
 def test_one_op_that_is_refused_refuses_them_all_and_a_config_is_altered_once(image: ClusterImage) -> None:
     with pytest.raises(OttlaError, match=r"retention\.bytes"):
         decide_alter_configs(image, TOPIC, [put("retention.ms", "1"), put("retention.bytes", "x")])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ottla_broker.broker_values import broker_values
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.configs.config_values import resolve_broker
 
 _NO_LIMIT: Final = 1 << 40
 
@@ -24,7 +24,7 @@ class CleanerSettings:
 
 
 def cleaner_settings(image: ClusterImage, broker_id: int) -> CleanerSettings:
-    values = resolve_broker(image.broker_configs(), image.broker_configs(broker_id), {})
+    values = broker_values(image, broker_id)
     threads = max(1, values.integer("log.cleaner.threads"))  # the store may have 0 from an older release
     rate = values.decimal("log.cleaner.io.max.bytes.per.second")
     return CleanerSettings(

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ottla_broker.broker_values import broker_values
 from ottla_broker.config import BrokerConfig
 from ottla_broker.membership.node_id import allocate_node_id
 from ottla_broker.replication.topic_config import default_log_config
@@ -15,7 +16,6 @@ from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.configs.config_values import resolve_broker
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 
@@ -56,7 +56,7 @@ class DataDirectory:
         identity = await self._identity()
         path, now_ms = self._config.data_dir, self._clock.wall_ms()
         image = self._metadata.image
-        configs = resolve_broker(image.broker_configs(), image.broker_configs(identity.node_id), {})
+        configs = broker_values(image, identity.node_id)
         self._log_dir = await asyncio.to_thread(
             LogDir.open,
             path,

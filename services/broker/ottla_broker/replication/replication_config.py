@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ottla_broker.broker_values import broker_values
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.configs.config_values import resolve_broker
 from ottla_core.model import MAX_BATCH_BYTES
 
 FETCH_MEMORY_BYTES: Final = 128 * 1024 * 1024
@@ -34,7 +34,7 @@ class ReplicationSettings:
 
 
 def replication_settings(image: ClusterImage, broker_id: int) -> ReplicationSettings:
-    values = resolve_broker(image.broker_configs(), image.broker_configs(broker_id), {})
+    values = broker_values(image, broker_id)
     return ReplicationSettings(
         lag_max_s=values.integer("replica.lag.time.max.ms") / 1000,
         fetch_max_bytes=values.integer("replica.fetch.max.bytes"),

@@ -20,6 +20,7 @@ from ottla_core.configs.config_values import (
     EffectiveConfigs,
     Source,
     broker_key,
+    check_broker_conflicts,
     check_conflicts,
     check_topic_configs,
     resolve,
@@ -197,10 +198,9 @@ def _check_not_pinned(topic: str, ops: Sequence[Op]) -> None:
 def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision[None]:
     stored = _stored(image, name)
     altered = _altered(stored.values, ops, _key_of(Resource(ResourceKind.BROKER, name)))
-    if name == CLUSTER:
-        check_conflicts(resolve({}, altered, {}))
-    else:
-        check_conflicts(resolve({}, cluster_configs(image), altered))
+    cluster, broker = (altered, {}) if name == CLUSTER else (cluster_configs(image), altered)
+    check_conflicts(resolve({}, cluster, broker))
+    check_broker_conflicts(resolve_broker(cluster, broker, {}))
     if altered == stored.values:
         return Decision(None)
     key = keys.configs("broker", name)

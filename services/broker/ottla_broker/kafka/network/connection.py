@@ -68,6 +68,10 @@ class ListenerContext(Protocol):
         """Note a new connection. Return whether there is room for it."""
         ...
 
+    def on_known(self, connection: KafkaConnection) -> None:
+        """Note that a connection's first request is done, and its login where one is due."""
+        ...
+
     def on_lost(self, connection: KafkaConnection) -> None: ...
     def on_rejected(self, reason: str, client_host: str) -> None:
         """Note that a connection is cut because of what its client has done."""
@@ -288,7 +292,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         """Begin what has come, in one of the turns for newcomers if the client has not logged in."""
         if self._is_logging_in:
             self._keep(data, 0)
-            self._context.newcomers.take(self._continue)
+            self._context.newcomers.take(self._caller.client_host, self._continue)
         else:
             self._begin(data)
 
@@ -323,7 +327,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
         left_bytes = len(data) - at
         if self._login is not None and self._login.expects_token:
             return read_token_head(data, at) if left_bytes >= SIZE_BYTES else None
-        return read_head(data, at) if left_bytes >= HEAD_BYTES else None
+        if left_bytes >= HEAD_BYTES:
+            return read_head(data, at)
+        if left_bytes >= SIZE_BYTES:  # a frame that is too short may be all that comes
+            self._context.limits.check_size(None, read_token_head(data, at).size_bytes, is_known=self._is_known)
+        return None
 
     def _may_begin(self, key: int) -> bool:
         if not self._out.is_taken or self._transport is None or self._account.is_pending:
@@ -374,8 +382,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._continue()
 
     def _respond(self, key: int, parts: Parts | None) -> None:
-        if not self._is_known:
-            self._is_known = not self._is_logging_in
+        if not self._is_known and not self._is_logging_in:
+            self._is_known = True
+            self._context.on_known(self)
         if parts is None or self._transport is None:
             return
         if self._out.write(parts) > SMALL_BYTES and not self._context.may_be_large(key):

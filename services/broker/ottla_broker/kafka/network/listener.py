@@ -17,6 +17,7 @@ from typing import Final
 
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.network.budget import Budget
+from ottla_broker.kafka.network.by_host import ByHost
 from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import FETCH_KEY, ConnectionLimits
 from ottla_broker.kafka.network.tls_port import TlsIdentity, TlsPort
@@ -59,13 +60,14 @@ class Listener:
         dispatcher: Dispatcher,
         metrics: Metrics,
         *,
-        limits: ConnectionLimits | None = None,
+        limits: Callable[[], ConnectionLimits] = ConnectionLimits,
         on_drain: Callable[[], None] = lambda: None,
         new_login: Callable[[], Login] | None = None,
         tls: Callable[[KafkaListener], TlsIdentity] | None = None,
     ) -> None:
         self.ports: Final = {listener.name: listener.bound.port for listener in listeners}
-        self.limits: Final = limits or ConnectionLimits()
+        self._current_limits: Final = limits
+        self.limits = limits()
         self.budget: Final = Budget(self.limits.max_held, self.limits.slice_s)
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
         self.handle: Final[Callable[[Head, memoryview, Caller], HandlerResult]] = dispatcher.handle
@@ -78,8 +80,11 @@ class Listener:
         self._tls_ports: Final[list[TlsPort]] = []
         self.newcomers: Final = Turns(_NEWCOMERS_S)
         self._turns: Final = Turns()
-        self._connections: Final[dict[KafkaConnection, None]] = {}
-        """They are in the order in which they came."""
+        self._connections: Final[dict[KafkaConnection, str]] = {}
+        """The hosts of the clients, in the order in which the connections came."""
+        self._by_host: Final[ByHost[KafkaConnection]] = ByHost()
+        self._unknown: Final[ByHost[KafkaConnection]] = ByHost()
+        """The connections without a request that was done, or a login where one is due."""
         self._rejected = metrics.counter(
             "ottla_kafka_refused_total",
             "Kafka connections that the broker closed because of an error or an exceeded limit.",
@@ -93,12 +98,17 @@ class Listener:
         self._is_closed = False
         self._ticking: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
-        metrics.gauge("ottla_kafka_connections", "Open Kafka connections.", lambda: float(len(self._connections)))
+        metrics.gauge("ottla_kafka_connections", "Open Kafka connections.", lambda: float(self.connections))
         metrics.gauge(
             "ottla_kafka_held_bytes",
             "Memory held by Kafka requests and responses.",
             lambda: float(self.budget.held_bytes),
         )
+
+    @property
+    def connections(self) -> int:
+        """Number of open connections."""
+        return len(self._connections)
 
     async def start(self) -> None:
         try:
@@ -129,7 +139,8 @@ class Listener:
         if not listener.has_tls:
             return new_connection
         assert self._tls is not None, "the settings of a listener with TLS name its certificate"
-        port = TlsPort(self._tls(listener), self.limits, self._turns, self.newcomers, self.now, self.on_rejected)
+        identity = self._tls(listener)
+        port = TlsPort(identity, lambda: self.limits, self._turns, self.newcomers, self.now, self.on_rejected)
         self._tls_ports.append(port)
         return partial(TlsTransport, port, new_connection)
 
@@ -158,14 +169,37 @@ class Listener:
     def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
         if self._is_closed:  # accepted in the same turn of the loop in which the listener was closed
             return False
-        self._connections[connection] = None
-        if len(self._connections) <= self.limits.max_connections:
-            return True
-        self.on_rejected(f"{self.limits.max_connections} connections are open, and no more are accepted", client_host)
-        return False
+        limits = self.limits
+        if self._by_host.count(client_host) >= (most := limits.most_of(client_host)):
+            text = f"{most} connections of its address are open, and no more are accepted (max.connections.per.ip)"
+            self.on_rejected(text, client_host)
+            return False
+        if len(self._connections) >= limits.max_connections and not self._make_room(client_host):
+            self.on_rejected(f"{limits.max_connections} connections are open, and no more are accepted", client_host)
+            return False
+        self._connections[connection] = client_host
+        self._by_host.add(client_host, connection)
+        self._unknown.add(client_host, connection)
+        return True
+
+    def _make_room(self, client_host: str) -> bool:
+        """End a connection whose client is not known, of the address that has the most of them. Without this, an
+        address with many of them could keep all others out."""
+        oldest = next(iter(self._unknown.of_busiest()), None)
+        if oldest is None or self._connections[oldest] == client_host:
+            return False
+        self.on_rejected("its place was given to a client of another address", self._connections[oldest])
+        self.on_lost(oldest)
+        oldest.abort()
+        return True
+
+    def on_known(self, connection: KafkaConnection) -> None:
+        self._unknown.drop(self._connections.get(connection, ""), connection)
 
     def on_lost(self, connection: KafkaConnection) -> None:
-        self._connections.pop(connection, None)
+        host = self._connections.pop(connection, "")
+        self._by_host.drop(host, connection)
+        self._unknown.drop(host, connection)
         self._large_waiting.pop(connection, None)
         if not self._connections:
             self._empty.set()
@@ -210,6 +244,7 @@ class Listener:
                 _log.warning("closed %d more Kafka connections", self._warned - _WARNINGS_PER_TICK)
             self._warned = 0
             self.budget.on_tick()
+            self.limits = self._current_limits()
             now = self.now()
             for port in self._tls_ports:
                 port.on_tick(now)

@@ -3,8 +3,9 @@ limits.
 
 A handshake costs memory before anyone knows the client. So their number is limited, and with it their bytes. When there
 are too many, one ends whose client has to send something: the first one that the broker has answered, if its client is
-late, or else the first one without an answer. Those that wait for the broker stay. If the oldest one ended, a broker
-that can't keep up with its clients would finish no handshake at all.
+late, or else the first one without an answer. It is one of the address that has the most, so that no address can end
+the handshakes of others by the number of its own. If all of these wait for the broker, the last one ends. If the oldest
+one ended, a broker that can't keep up with its clients would finish no handshake at all.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ottla_broker.kafka.network.by_host import ByHost
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.tls_session import TlsSession
 from ottla_broker.kafka.network.turns import Turns
@@ -52,13 +54,13 @@ class TlsPort:
     def __init__(
         self,
         identity: TlsIdentity,
-        limits: ConnectionLimits,
+        limits: Callable[[], ConnectionLimits],
         turns: Turns,
         newcomers: Turns,
         now: Callable[[], float],
         on_rejected: Callable[[str, str], None],
     ) -> None:
-        self.limits: Final = limits
+        self._limits: Final = limits
         self.turns: Final = turns
         self.newcomers: Final = newcomers
         self.on_rejected: Final = on_rejected
@@ -69,9 +71,14 @@ class TlsPort:
         self._now: Final = now
         self._handshakes: Final[dict[Handshake, float]] = {}
         """When each has begun."""
-        # Those that wait for their clients, and since when, in that order.
+        self._by_host: Final[ByHost[Handshake]] = ByHost()
+        # Those that wait for their clients, and since when.
         self._unanswered: Final[dict[Handshake, float]] = {}
         self._answered: Final[dict[Handshake, float]] = {}
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        return self._limits()
 
     def new_session(self) -> TlsSession:
         return TlsSession(self._identity.context())
@@ -81,18 +88,19 @@ class TlsPort:
         """The number of handshakes under way."""
         return len(self._handshakes)
 
-    def on_begin(self, handshake: Handshake) -> None:
+    def on_begin(self, handshake: Handshake, host: str) -> None:
         self._handshakes[handshake] = self._unanswered[handshake] = self._now()
+        self._by_host.add(host, handshake)
         limit = self.limits.max_handshakes
         if len(self._handshakes) > limit:
-            idle = self._next_to_end()
-            idle.refuse(f"more than {limit} TLS handshakes are open, and this one waits for its client")
+            self._next_to_end().refuse(f"more than {limit} TLS handshakes are open, and most of them from its address")
 
     def _next_to_end(self) -> Handshake:
-        answered, since = next(iter(self._answered.items()), (None, 0.0))
-        if answered is not None and self._now() - since > _NEXT_MESSAGE_S:
+        of_busiest = self._by_host.of_busiest()
+        answered = next((each for each in of_busiest if each in self._answered), None)
+        if answered is not None and self._now() - self._answered[answered] > _NEXT_MESSAGE_S:
             return answered
-        return next(iter(self._unanswered))
+        return next((each for each in of_busiest if each in self._unanswered), None) or [*of_busiest][-1]
 
     def on_heard(self, handshake: Handshake) -> None:
         """Note that the client has sent something, so that the handshake waits for the broker."""
@@ -103,8 +111,9 @@ class TlsPort:
         """Note that the client has to send more, and whether the broker has sent it anything so far."""
         (self._answered if is_answered else self._unanswered)[handshake] = self._now()
 
-    def on_end(self, handshake: Handshake) -> None:
+    def on_end(self, handshake: Handshake, host: str) -> None:
         self._handshakes.pop(handshake, None)
+        self._by_host.drop(host, handshake)
         self.on_heard(handshake)
 
     def on_tick(self, now: float) -> None:

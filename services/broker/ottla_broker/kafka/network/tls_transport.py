@@ -70,7 +70,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._socket.set_write_buffer_limits(high=0)  # it tells at once when it does not take everything
         address = transport.get_extra_info("peername")
         self._client_host = str(address[0]) if isinstance(address, tuple) else ""
-        self._port.on_begin(self)
+        self._port.on_begin(self, self._client_host)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._phase is _Phase.HANDSHAKE and self._handshake_bytes:
@@ -125,7 +125,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._socket_reads = False
         self._socket.pause_reading()
         self._port.on_heard(self)
-        self._port.newcomers.take(self._shake_hands)
+        self._port.newcomers.take(self._client_host, self._shake_hands)
 
     def _shake_hands(self) -> None:
         try:
@@ -152,7 +152,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.refuse(str(error))
             return
         self._phase = _Phase.OPEN
-        self._port.on_end(self)
+        self._port.on_end(self, self._client_host)
         self._connection = self._new_connection(principal)
         self._connection.connection_made(self)
         self._tell_connection()
@@ -171,11 +171,11 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 self._socket.abort()  # closing would wait for a client that takes nothing
 
     def _forget(self) -> None:
-        self._port.on_end(self)
-        self._port.newcomers.drop(self._shake_hands)
-        self._port.newcomers.drop(self._finish)
-        self._port.turns.drop(self._seal)
-        self._port.turns.drop(self._deliver)
+        self._port.on_end(self, self._client_host)
+        self._port.newcomers.drop(self._client_host, self._shake_hands)
+        self._port.newcomers.drop(self._client_host, self._finish)
+        self._port.turns.drop(self._client_host, self._seal)
+        self._port.turns.drop(self._client_host, self._deliver)
         self._session.drop()
 
     # ---- data ------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 elif not session.has_more:
                     break
                 if slice_.is_over and session.has_more:
-                    self._port.turns.take(self._deliver)
+                    self._port.turns.take(self._client_host, self._deliver)
                     break
         except ssl.SSLError as error:
             self.refuse(record_failure(error))
@@ -234,7 +234,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.refuse(record_failure(error))
             return
         if session.unsealed_bytes and self._socket_takes:
-            self._port.turns.take(self._seal)
+            self._port.turns.take(self._client_host, self._seal)
         self._tell_connection()
 
     def _tell_connection(self) -> None:
@@ -251,7 +251,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
     def _finish_if_due(self) -> None:
         if self._phase is _Phase.CLOSING and not self._session.unsealed_bytes:
             # Many clients may end at once, and each end takes two system calls.
-            self._port.newcomers.take(self._finish)
+            self._port.newcomers.take(self._client_host, self._finish)
 
     def _finish(self) -> None:
         self._phase = _Phase.CLOSED

@@ -1,5 +1,5 @@
-"""Does the work of many connections in several turns of the loop, because one turn with all of it would take too
-long."""
+"""Does the work of many connections in several turns of the loop, because one turn with all of it would take too long.
+The addresses of the clients take turns, so that one with very many connections does not hold up the others."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ottla_broker.kafka.network.by_host import ByHost
 from ottla_core.event_loop.slices import SLICE_S, Slice
 
 _log = logging.getLogger(__name__)
 
 
 class Turns:
-    """Does the work in the order in which it was asked for, and lets the loop serve others after each `slice_s`.
+    """Does the work of each address in the order in which it was asked for, and lets the loop serve others after each
+    `slice_s`.
 
     One piece of work is not interrupted, so each should take about a millisecond at most.
     """
 
     def __init__(self, slice_s: float = SLICE_S) -> None:
         self._slice_s: Final = slice_s
-        self._waiting: Final[dict[Callable[[], None], None]] = {}
+        self._waiting: Final[ByHost[Callable[[], None]]] = ByHost()
         self._is_due = False
 
-    def take(self, work: Callable[[], None]) -> None:
-        """Do the work in one of the next turns of the loop. Work that waits already is done once."""
-        self._waiting[work] = None
+    def take(self, host: str, work: Callable[[], None]) -> None:
+        """Do the work for a client of that address in one of the next turns of the loop. Work that waits already is
+        done once."""
+        self._waiting.add(host, work)
         self._run_soon()
 
-    def drop(self, work: Callable[[], None]) -> None:
+    def drop(self, host: str, work: Callable[[], None]) -> None:
         """Forget the work, if it waits."""
-        self._waiting.pop(work, None)
+        self._waiting.drop(host, work)
 
     def _run_soon(self) -> None:
         if self._waiting and not self._is_due:
@@ -42,10 +45,8 @@ class Turns:
         self._is_due = False
         slice_ = Slice(self._slice_s)
         while self._waiting:
-            work = next(iter(self._waiting))
-            del self._waiting[work]
             try:
-                work()
+                self._waiting.next()()
             except Exception:  # a bug in one connection must not stop the others
                 _log.exception("work on a Kafka connection failed")
             if slice_.is_over:
