@@ -69,8 +69,11 @@ class Listening(Listener):
 
     def __init__(self, at: Sequence[KafkaListener], answers: Answers, **limits: Any) -> None:
         self.configured = ConnectionLimits(**limits)
-        super().__init__(at, cast(Dispatcher, answers), Metrics(), limits=lambda: self.configured)
+        super().__init__(at, cast(Dispatcher, answers), Metrics(), limits=self.configured, configured=self._current)
         self.clients = Streams()
+
+    def _current(self, limits: ConnectionLimits) -> ConnectionLimits:
+        return self.configured
 
 
 @asynccontextmanager

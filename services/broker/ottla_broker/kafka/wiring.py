@@ -14,7 +14,7 @@ from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.keystore import Keystore
 from ottla_broker.kafka.logins import Logins
-from ottla_broker.kafka.network.limits import ConnectionLimits, configured
+from ottla_broker.kafka.network.limits import configured
 from ottla_broker.kafka.network.listener import Listener
 from ottla_broker.listener_settings import KafkaListener
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
@@ -45,7 +45,7 @@ class KafkaSide:
             listeners,
             dispatcher,
             metrics,
-            limits=lambda: configured(ConnectionLimits(), broker_values(backend.image, backend.node_id)),
+            configured=lambda limits: configured(limits, broker_values(backend.image, backend.node_id)),
             on_drain=on_drain,
             new_login=logins.new,
             tls=None if keystore is None else keystore.identity,

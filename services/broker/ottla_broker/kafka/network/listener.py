@@ -50,9 +50,12 @@ _LARGE_FOR_S: Final = 60
 
 
 class Listener:
-    """A component: `start` binds and serves, and `stop` answers what is open and closes. `on_drain` is called when the
-    stop begins, so that delayed requests may be answered now. `new_login` makes the logins of the listeners that
-    expect one, and `tls` finds the certificates of those with TLS."""
+    """A component: `start` binds and serves, and `stop` answers what is open and closes.
+
+    `configured` returns the limits as the configs set them, and is called once a second. `on_drain` is called when the
+    stop begins, so that delayed requests may be answered now. `new_login` makes the logins of the listeners that expect
+    one, and `tls` finds the certificates of those with TLS.
+    """
 
     def __init__(
         self,
@@ -60,14 +63,15 @@ class Listener:
         dispatcher: Dispatcher,
         metrics: Metrics,
         *,
-        limits: Callable[[], ConnectionLimits] = ConnectionLimits,
+        limits: ConnectionLimits | None = None,
+        configured: Callable[[ConnectionLimits], ConnectionLimits] = lambda limits: limits,
         on_drain: Callable[[], None] = lambda: None,
         new_login: Callable[[], Login] | None = None,
         tls: Callable[[KafkaListener], TlsIdentity] | None = None,
     ) -> None:
         self.ports: Final = {listener.name: listener.bound.port for listener in listeners}
-        self._current_limits: Final = limits
-        self.limits = limits()
+        self.limits = self._own_limits = limits or ConnectionLimits()
+        self._configured: Final = configured
         self.budget: Final = Budget(self.limits.max_held, self.limits.slice_s)
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
         self.handle: Final[Callable[[Head, memoryview, Caller], HandlerResult]] = dispatcher.handle
@@ -111,6 +115,7 @@ class Listener:
         return len(self._connections)
 
     async def start(self) -> None:
+        self.limits = self._configured(self._own_limits)
         try:
             for listener in self._listeners:
                 await self._listen(listener)
@@ -244,7 +249,7 @@ class Listener:
                 _log.warning("closed %d more Kafka connections", self._warned - _WARNINGS_PER_TICK)
             self._warned = 0
             self.budget.on_tick()
-            self.limits = self._current_limits()
+            self.limits = self._configured(self._own_limits)
             now = self.now()
             for port in self._tls_ports:
                 port.on_tick(now)
