@@ -120,7 +120,7 @@ STORIES = (
         "one-element-of-many-in-one-turn",
         "A topic of CreatePartitions with ten thousand assignments was translated in one turn: 0.13 s",
         instead_of(
-            f"{_KAFKA}.forwarding:translated",
+            f"{_KAFKA}.forwarding.controller_calls:translated",
             lambda original, backend, translate, elements: [translate(element) for element in elements],
         ),
     ),
