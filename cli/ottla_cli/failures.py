@@ -66,6 +66,7 @@ _CLI_COMMANDS: Final = {
     "find-hanging": ("hanging",),
     "check": ("test",),
     "password": ("passwd",),
+    "lag": ("show", "group show"),
 }
 """What Kafka's tools and others call the commands."""
 
@@ -77,6 +78,7 @@ _CLI_TERMS: Final = {
     "Admin().users.set_password(…)": "`ottla user add`",
     "bootstrap= (or OTTLA_BOOTSTRAP)": "-b (or OTTLA_BOOTSTRAP)",
     "bootstrap=": "-b ",
+    "describe the configs to see which exist": "list all configs with `ottla config explain`",
     "pass login=, or set security.protocol": "use a --profile that logs in",
     "pass tls=True, or set security.protocol": "use a --profile with TLS",
     "set sasl.mechanism, or pass login=": "set sasl.mechanism",
@@ -161,7 +163,8 @@ def _usage_error(message: str, context: Any) -> str:
     """Typer's message, with the name of a command that is called otherwise here."""
     missing = _NO_COMMAND.match(message)
     commands = _CLI_COMMANDS.get(missing[1], ()) if missing else ()
-    known = [name for name in commands if name in getattr(context.command, "commands", ())] if context else []
+    here = getattr(context.command, "commands", ()) if context else ()
+    known = [name for name in commands if name.split()[0] in here]
     return (
         f"No such command {missing[1]!r}: it is called {known[0]!r} here"
         if missing and known

@@ -104,8 +104,9 @@ def chosen_profile(named: str | None, bootstrap: str | None) -> str | None:
     return named or None
 
 
-def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return `name=value` texts as a mapping. Raises ConfigError, which names the option."""
+def pairs(texts: Iterable[str], option: str, *, hint: str = "") -> dict[str, str]:
+    """Return `name=value` texts as a mapping. Raises ConfigError, which names the option, with `hint` or one that
+    shows the form."""
     values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -113,8 +114,8 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
             # Only the beginning is shown, because the rest may be a password.
             shown = re.split(r"[:=\s]", text)[0]
             rest = "" if shown == text else "…"
-            hint = f"write {option} name=value"
-            raise config_error(f"{option} {shown!r}{rest} is not of the form name=value", hint=hint)
+            message = f"{option} {shown!r}{rest} is not of the form name=value"
+            raise config_error(message, hint=hint or f"write {option} name=value")
         values[name] = value
     return values
 

@@ -33,6 +33,7 @@ Assignments = Annotated[
 ]
 
 _DEFAULT: Final = "DEFAULT_CONFIG"
+_NAME_OWNER: Final = "name a topic with -t, or a broker with --broker"
 
 
 @app.command("get", cls=Command)
@@ -47,8 +48,9 @@ def get(
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         entries = admin.configs.get(topic=topic, broker=broker)
+    otherwise = "list the names with --all" + (f", or {_NAME_OWNER}" if topic is None and broker is None else "")
     for name in names or []:
-        _check_exists(name, entries)
+        _check_exists(name, entries, otherwise)
     items = [
         _item(entry)
         for name, entry in entries.items()
@@ -68,7 +70,7 @@ def set_(
     dry_run: DryRun = False,
 ) -> None:
     """Set the given configs; on an error, none of them is set."""
-    configs = pairs(assignments, "config set")
+    configs = pairs(assignments, "config set", hint=f"{_NAME_OWNER}, as in `ottla config set -t orders retention.ms=7d`")
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         before = admin.configs.get(topic=topic, broker=broker)
@@ -134,11 +136,11 @@ def _changes(
     return items
 
 
-def _check_exists(name: str, entries: dict[str, ConfigEntry]) -> None:
+def _check_exists(name: str, entries: dict[str, ConfigEntry], otherwise: str) -> None:
     if name not in entries:
         from ottla_cli.explain import of_client
 
-        hint = did_you_mean(name, entries, "list the names with --all")
+        hint = did_you_mean(name, entries, otherwise)
         raise NotFoundError(f"config {name!r} does not exist for this resource", hint=of_client(name) or hint)
 
 

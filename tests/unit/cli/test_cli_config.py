@@ -7,8 +7,12 @@ import json
 import pytest
 from cli_fakes import FakeAdmin, ottla
 
+from ottla.errors import from_core
 from ottla_cli.commands import cluster, config
+from ottla_cli.failures import sentence
 from ottla_core.configs.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
+from ottla_core.configs.config_values import topic_key
+from ottla_core.errors import OttlaError
 
 
 @pytest.fixture
@@ -68,6 +72,19 @@ def test_a_dry_run_changes_nothing(admin: FakeAdmin, capsys: pytest.CaptureFixtu
     assert "would change the cluster: retention.ms 604800000 -> 1h" in capsys.readouterr().err
     assert ottla("config set retention.ms") == 2
     assert ottla("config set nonsense=1") == 2
+
+
+@pytest.mark.parametrize("line", ["config set topic orders retention.ms=1h", "config get topic orders"])
+@pytest.mark.usefixtures("admin")
+def test_a_topic_without_its_option_is_answered_with_the_option(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ottla(line) != 0
+    assert "name a topic with -t, or a broker with --broker" in capsys.readouterr().err
+
+
+def test_an_unknown_config_is_answered_with_the_command_that_lists_them() -> None:
+    with pytest.raises(OttlaError) as refused:
+        topic_key("zzz")
+    assert sentence(from_core(refused.value)).endswith("; list all configs with `ottla config explain`")
 
 
 def test_explain_needs_no_cluster_and_knows_every_config(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,8 @@ def test_help_has_tables_in_columns(capsys: pytest.CaptureFixture[str]) -> None:
         ("group delete g", "it is called 'rm' here"),
         ("cluster describe", "it is called 'info' here"),
         ("topic trim-prefix orders", "it is called 'delete-records' here"),
+        ("lag my-group", "it is called 'group show' here"),
+        ("group lag my-group", "it is called 'show' here"),
         ("topic nonsense", "No such command 'nonsense'; see"),
         ("-o yaml topic ls", "'--output' / '-o': 'yaml' is not one of 'table', 'json', 'jsonl', 'name'"),
     ],
