@@ -157,8 +157,14 @@ def own_principal(settings: Settings) -> str | None:
     login, tls = settings.security
     if login is None:
         return None if tls is not None else ANONYMOUS
-    user: str | None = getattr(login, "username", None)
+    user = own_user(settings)
     return None if user is None else of_user(user)
+
+
+def own_user(settings: Settings) -> str | None:
+    """Return the name with which this command logs in, or None if it sends none."""
+    user: str | None = getattr(settings.security.login, "username", None)
+    return user
 
 
 def _settings(configs: Mapping[str, ConfigEntry]) -> AuthorizerSettings | None:

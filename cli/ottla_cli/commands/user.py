@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ottla.errors import config_error
+from ottla_cli.access import own_user
 from ottla_cli.access_warnings import warn_of_super_users
 from ottla_cli.completion import complete_user
 from ottla_cli.connection import open_admin, or_nothing
@@ -65,7 +66,10 @@ def list_users(ctx: typer.Context) -> None:
     with open_admin(settings) as admin:
         users = admin.users.list()
     if not users:
-        say("there are no users yet; create one with `ottla user add`")
+        say("the cluster keeps no users yet; create one with `ottla user add`")
+    me = own_user(settings)
+    if me is not None and me not in (each.name for each in users):
+        say(f"you are {me}, who is in a broker's sasl_credentials_file and therefore not listed")
     write(Listing("users/v1", map(_item, users), ("name", "mechanisms", "iterations")), settings.output)
 
 

@@ -65,6 +65,24 @@ def pipe(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=io.BytesIO(data)))
 
 
+def test_a_listing_without_the_user_who_asks_says_where_that_one_is(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SECRET", "s")
+    as_admin = "user ls -X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-256 -X sasl.username=admin"
+    as_admin += " -X sasl.password.env=SECRET"
+    where = "you are admin, who is in a broker's sasl_credentials_file and therefore not listed"
+    assert ottla(as_admin) == 0
+    none = "the cluster keeps no users yet; create one with `ottla user add`"
+    assert capsys.readouterr().err.splitlines() == [none, where]
+    admin.passwords = {("carol", BOTH[0]): "p"}
+    assert ottla(as_admin) == 0
+    assert capsys.readouterr().err.splitlines() == [where]
+    admin.passwords |= {("admin", BOTH[0]): "p"}
+    assert ottla(as_admin) == ottla("user ls") == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("data", [b"a secret of mine", b"a secret of mine\n", b"a secret of mine\r\n"])
 def test_a_password_comes_from_one_line_of_standard_input(
     admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, data: bytes
