@@ -34,8 +34,11 @@ def test_the_snippet_for_an_unchanged_kafka_client_runs() -> None:
         admin = ottla.Admin(cluster.bootstrap)
         admin.topics.create("orders", partitions=3)
         exec(snippet.replace("localhost:9092", cluster.bootstrap), {})  # the README is ours
-        (record,) = ottla.read("orders", bootstrap=cluster.bootstrap)
-    assert (record.key, record.value) == ("eu", '{"id": 2}')
+        with ottla.Producer(cluster.bootstrap, topic="orders") as producer:
+            producer.send({"id": 1}, key="eu")
+        first, second = ottla.read("orders", bootstrap=cluster.bootstrap)
+    assert (first.key, first.value) == ("eu", '{"id": 2}')
+    assert first.partition == second.partition, "a key has one partition, whatever client sends it"
 
 
 def test_the_two_commands_are_there() -> None:
