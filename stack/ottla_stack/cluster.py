@@ -19,8 +19,6 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
-import uvloop
-
 import ottla
 import ottla_broker.app
 import ottla_controller.app
@@ -30,6 +28,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.service_loop import new_service_loop
 from ottla_core.event_loop.watchdog import Watchdog
 from ottla_core.process import lifecycle
 from ottla_core.process.lifecycle import ServiceApp
@@ -74,7 +73,7 @@ class Cluster:
         self.faults: Final = Faults()
         self.clock: Final = MovableClock()
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-cluster-")
-        self._loop = uvloop.new_event_loop()
+        self._loop = new_service_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-cluster", daemon=True)
         self._store: Final = MemoryStore()
         self._watchdog: Final = Watchdog()

@@ -1,4 +1,4 @@
-"""Fixtures for tests of applications. pytest finds them by itself once `ottla[server]` is installed.
+"""Fixtures for tests of applications. pytest finds them by itself once ottla is installed; they need `ottla[server]`.
 
 `ottla_cluster` is one cluster for the whole run, in this process. Each test has a topic of its own, so tests don't
 meet. Nothing is imported before a test needs it.
@@ -43,7 +43,7 @@ def create_when_brokers_live(admin: Admin, name: str) -> None:
 @pytest.fixture(scope="session")
 def ottla_cluster() -> Iterator[Cluster]:
     """A real cluster of one broker, ready in milliseconds: `.bootstrap`, `.faults`, `.brokers`, `.clock`."""
-    from ottla_stack.cluster import Cluster
+    from ottla.testing import Cluster
 
     with Cluster() as cluster:
         yield cluster

@@ -67,8 +67,27 @@ APPLICATION = """
 """
 
 
+def run_application(folder: Path, *, without: str = "") -> str:
+    """Run its tests, in a Python that lacks a module, and return what pytest says."""
+    (folder / "test_application.py").write_text(textwrap.dedent(APPLICATION))
+    if without:
+        (folder / "conftest.py").write_text(f"import sys\nsys.modules[{without!r}] = None\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
+    return done.stdout + done.stderr
+
+
 def test_an_applications_ten_tests_run_with_nothing_but_the_fixtures(tmp_path: Path) -> None:
-    (tmp_path / "test_application.py").write_text(textwrap.dedent(APPLICATION))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
-    assert "10 passed" in done.stdout, done.stdout + done.stderr
+    said = run_application(tmp_path)
+    assert "10 passed" in said, said
+
+
+def test_services_run_without_uvloop(tmp_path: Path) -> None:
+    said = run_application(tmp_path, without="uvloop")
+    assert "10 passed" in said, said
+
+
+def test_a_fixture_without_the_server_says_what_to_install(tmp_path: Path) -> None:
+    said = run_application(tmp_path, without="grpc")
+    assert "10 errors" in said, said
+    assert "ImportError: ottla.testing.Cluster needs the server: pip install 'ottla[server]'" in said

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.service_loop import new_service_loop
 from ottla_core.event_loop.watchdog import Watchdog
 from ottla_core.process import descriptors
 from ottla_core.process.allocator import keep_freed_memory
@@ -115,13 +116,11 @@ class ServiceApp:
 
 def run(build: Callable[[], ServiceApp]) -> int:
     """Run a service until a signal or a failure, and return the process's exit code. `build` runs inside the loop."""
-    import uvloop
-
     keep_freed_memory()
     descriptors.raise_limit()
     sys.setswitchinterval(SWITCH_S)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_service_loop) as runner:
             return runner.run(_live(build))
     except KeyboardInterrupt:
         return 130
