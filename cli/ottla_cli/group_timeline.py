@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.group_info import GroupEvent
+
+_MOST_EVENTS: Final = 50
 
 
 def event_item(event: GroupEvent) -> dict[str, Any]:
@@ -19,9 +21,14 @@ def event_item(event: GroupEvent) -> dict[str, Any]:
 
 
 def timeline(events: Sequence[GroupEvent]) -> Iterator[str]:
-    """Yield a line for each event, in local time, a line before the first event of each day, and a summary."""
+    """Yield a line for each of the last events, in local time, a line before the first of each day, and a summary.
+
+    A group that rebalances again and again has had hundreds of events.
+    """
     day = ""
-    for event in events:
+    if left_out := len(events[:-_MOST_EVENTS]):
+        yield f"{counted(left_out, 'earlier event')} left out; -o jsonl prints all"
+    for event in events[-_MOST_EVENTS:]:
         at = event.datetime.astimezone()
         if (today := f"{at:%Y-%m-%d}") != day:
             day = today

@@ -11,9 +11,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json import JSONEncoder
-from typing import IO, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from ottla_cli.settings import Form
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Item = Mapping[str, Any]
 
@@ -63,6 +66,16 @@ def write_json(listing: Listing) -> None:
 def write_table(listing: Listing, *, indent: int = 0) -> None:
     """Write a table without lines, as wide as it needs to be unless a terminal bounds it; numbers are to the right."""
     from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False, highlight=False)
+    with console.capture() as capture:
+        console.print(table_of(listing), width=console.width - indent)
+    for line in capture.get().splitlines():
+        print(" " * indent + line.rstrip())
+
+
+def table_of(listing: Listing) -> Table:
+    """Return the table that `write_table` writes."""
     from rich.table import Table
 
     items = list(listing.items)
@@ -74,11 +87,7 @@ def write_table(listing: Listing, *, indent: int = 0) -> None:
         table.add_column(column.upper().replace("_", " "), justify=justify, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*row)
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, emoji=False, highlight=False)
-    with console.capture() as capture:
-        console.print(table, width=console.width - indent)
-    for line in capture.get().splitlines():
-        print(" " * indent + line.rstrip())
+    return table
 
 
 def _cell(value: object) -> str:

@@ -22,7 +22,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from ottla.errors import config_error
-from ottla_cli.output import Listing, write
+from ottla_cli.output import write, write_table
 from ottla_cli.settings import Settings
 from ottla_core.errors import OttlaError
 from ottla_core.files.private_files import private_files, warning_of
@@ -33,7 +33,7 @@ from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
 from ottla_stack.secure_files import PROFILE, SecureFiles, files_of
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unreadable_state
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
-from ottla_stack.view import COLUMNS, stack_rows, stack_table
+from ottla_stack.view import stack_listing, stack_table
 
 Directory = Annotated[Path, typer.Option("--dir", help="The directory for data, logs and state.", envvar="OTTLA_DIR")]
 DEFAULT_DIRECTORY: Final = Path(".ottla")
@@ -47,7 +47,7 @@ _err = Console(stderr=True)
 def up(
     directory: Directory = DEFAULT_DIRECTORY,
     port_base: Annotated[
-        int, typer.Option(help="The stack's lowest port; its other ports are numbered relative to this one.")
+        int, typer.Option(help="The port of etcd. All others follow from it: the first broker's port for Kafka clients is 508 lower.")
     ] = DEFAULT_PORT_BASE,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
@@ -198,7 +198,7 @@ def status(ctx: typer.Context, directory: Directory = DEFAULT_DIRECTORY) -> None
     if state is None:
         _err.print(f"nothing runs in {directory}; start it with: {_command('up', directory)}")
         raise typer.Exit(4)
-    write(Listing("stack/v1", stack_rows(state), COLUMNS), Settings.of(ctx).output)
+    write(stack_listing(state), Settings.of(ctx).output)
 
 
 async def _supervise(plan: StackPlan, ready_within_s: float) -> int:
@@ -307,7 +307,7 @@ def _detach(plan: StackPlan, ready_within_s: float) -> int:
     while process.poll() is None and time.monotonic() < give_up_at:
         state = StackState.read(plan.directory)
         if state is not None and state.ready and state.supervisor.pid == process.pid:
-            _out.print(stack_table(state))
+            write_table(stack_listing(state))
             _out.print(f"ready; bootstrap {plan.bootstrap}{_for_clients(plan)}", soft_wrap=True)
             _out.print(f"stop with: {_command('down', plan.directory)}")
             return 0

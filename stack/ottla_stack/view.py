@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from rich.table import Table
 
+from ottla_cli.output import Listing, table_of
 from ottla_stack.state import ProcessIdentity, StackState
 
-COLUMNS: Final = ("name", "pid", "port", "kafka_port", "admin_port", "resident_mb", "seconds_up", "restarts")
+_COLUMNS: Final = ("name", "pid", "port", "kafka_port", "admin_port", "resident_mb", "seconds_up", "restarts")
 
 
 def stack_rows(state: StackState) -> list[dict[str, Any]]:
@@ -29,12 +30,12 @@ def stack_rows(state: StackState) -> list[dict[str, Any]]:
     ]
 
 
+def stack_listing(state: StackState) -> Listing:
+    return Listing("stack/v1", stack_rows(state), _COLUMNS)
+
+
 def stack_table(state: StackState) -> Table:
-    table = Table(*(column.replace("_", " ") for column in COLUMNS), box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
-    for row in stack_rows(state):
-        table.add_row(*("" if row[column] is None else str(row[column]) for column in COLUMNS))
-    return table
+    return table_of(stack_listing(state))
 
 
 def resident_mb(pid: int) -> float:

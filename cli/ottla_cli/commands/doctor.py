@@ -156,8 +156,8 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
 
     The comparison covers the offsets from the replicas' highest log start offset to their lowest high watermark. NOT
     COMPARED counts the offsets that a replica has beyond that high watermark. In a compacted topic, the records that
-    two replicas share must be equal, and a record that only one of them has must be superseded on the other. --timeout
-    limits the wait for each response from a broker.
+    two replicas share must be equal, and a record that only one of them has must be superseded on the other. A table
+    shows only partitions with a wrong replica. --timeout limits the wait for each response from a broker.
 
     Exits with code 1 if a replica differs or can't be read.
     """
@@ -167,8 +167,9 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
         found = (PartitionStatus(topic.name, p) for topic in described for p in topic.partitions)
         rounds = Rounds(admin, only_numbers(found, topics or [], partition or []))
         as_table = form_for(settings.output, sys.stdout) == "table"
-        items = (_row(check) if as_table else _item(check) for check in rounds)
-        write(Listing("replica-checks/v1", items, _COLUMNS), settings.output)
+        items = [_row(check) for check in rounds if not check.is_good] if as_table else map(_item, rounds)
+        if items:
+            write(Listing("replica-checks/v1", items, _COLUMNS), settings.output)
     rounds.conclude()
 
 
@@ -220,7 +221,7 @@ def groups(ctx: typer.Context) -> None:
     """Check that group-coordinators serve every shard, and explain why a shard is not served.
 
     A shard is a partition of __consumer_offsets. While a shard is not served, the members of its groups can't join or
-    commit.
+    commit. A table shows only shards with a problem.
 
     Exits with code 1 if a shard has no coordinator, makes no progress while loading, or contains unreadable records.
     """
@@ -235,7 +236,7 @@ def transactions(ctx: typer.Context) -> None:
     """Check that txn-coordinators serve every shard, and report coordinators that can't end transactions in time.
 
     A shard is a partition of __transaction_state. While a shard is not served, none of its transactions can begin or
-    end.
+    end. A table shows only shards with a problem.
 
     Exits with code 1 if a shard has no coordinator, makes no progress while loading, can't end a transaction that has
     timed out, or contains unreadable records.
@@ -247,9 +248,11 @@ def transactions(ctx: typer.Context) -> None:
 
 
 def _tell_shards(settings: Settings, of: str, kind: str, topic: str, shards: Sequence[ShardStatus]) -> None:
-    items = [{"name": f"{topic}-{entry.shard}", **asdict(entry)} for entry in shards]
-    write(Listing("shard-checks/v1", items, _SHARD_COLUMNS), settings.output)
     bad = [entry for entry in shards if not entry.is_good]
+    as_table = form_for(settings.output, sys.stdout) == "table"
+    items = [{"name": f"{topic}-{entry.shard}", **asdict(entry)} for entry in (bad if as_table else shards)]
+    if items or not as_table:
+        write(Listing("shard-checks/v1", items, _SHARD_COLUMNS), settings.output)
     for entry in bad:
         for line in _shard_text(entry, kind):
             say(f"ottla: {topic}-{entry.shard}: {line}")

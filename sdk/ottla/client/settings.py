@@ -21,6 +21,9 @@ from ottla_core.model import check_topic_name
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
+_OTHER_NAMES: Final = dict.fromkeys(("brokers", "broker", "servers", "hosts"), "bootstrap_servers")
+"""What other clients call an argument, and what Kafka calls it."""
+
 Convert = Callable[[str, Any], Any]
 """(dotted name, given value) → the argument's value; raises ValueError."""
 
@@ -28,7 +31,7 @@ Convert = Callable[[str, Any], Any]
 def reject_unknown(client: str, unknown: Mapping[str, Any], names: Mapping[str, tuple[str, Convert]]) -> None:
     """Raise TypeError for arguments that a client does not have. For Kafka's name the hint is ottla's argument."""
     for name in unknown:
-        ours, _ = names.get(name.replace("_", "."), ("", _text))
+        ours, _ = names.get(_OTHER_NAMES.get(name, name).replace("_", "."), ("", _text))
         known = [each for each, _ in names.values()]
         hint = (
             f"use {ours}= instead"

@@ -95,7 +95,14 @@ def test_a_difference_is_told_with_its_place_and_is_code_1(
         doctor._REMEDY,
     ]
     assert ottla("doctor replicas -o table") == 1
-    assert capsys.readouterr().out.splitlines()[2].split()[1:] == ["1", "10", "150", "50", "5000", "0", "1", "2"]
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.split() == ["orders", "1", "10", "150", "50", "5000", "0", "1", "2"], "what is good is not in the table"
+
+
+@pytest.mark.usefixtures("admin")
+def test_equal_replicas_are_one_line_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ottla("doctor replicas -o table") == 0
+    assert capsys.readouterr() == ("", "3 partitions, 300 bytes of each replica compared: no difference\n")
 
 
 def test_a_record_that_compacted_replicas_lack_is_told_with_its_place(
@@ -252,6 +259,8 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
         "unreadable": 0,
     }
     assert printed.err == "checked 2 shards of groups: none with problems\n"
+    assert ottla("doctor groups -o table") == 0
+    assert capsys.readouterr() == ("", printed.err), "one line where all is well"
     damaged = "its log can't be read from offset 5 on, tried 64 times: a CRC"
     groups.standings = (
         *good,
@@ -268,3 +277,5 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
         "ottla: __consumer_offsets-5: coordinator 4 can't run its due timers: 1 rejected timer",
         "checked 6 shards of groups: 4 with problems",
     ]
+    assert ottla("doctor groups -o table") == 1
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["SHARD", "2", "3", "4", "5"]

@@ -16,6 +16,7 @@ from cli_groups import FakeGroup, FakeGroups, member
 
 from ottla.admin.group_info import GroupEvent, OffsetReset, PartitionLag
 from ottla.errors import ErrorCode, error_from_code
+from ottla_cli import group_timeline
 from ottla_cli.commands import group
 from ottla_core.model import TopicPartition
 
@@ -161,6 +162,20 @@ def test_explain_is_a_story(
     assert ottla("group explain billing -o jsonl") == 0
     first = items(capsys)[0]
     assert (first["at"], first["kind"], first["timestamp"]) == ("2026-11-01T12:00:00.000+00:00", "joined", AT)
+
+
+def test_explain_shows_the_last_events_of_many(groups: FakeGroups, capsys: pytest.CaptureFixture[str]) -> None:
+    groups.groups["billing"].events = [
+        GroupEvent(AT + n, "rebalance-began", f"the {n}th time", n) for n in range(group_timeline._MOST_EVENTS + 7)
+    ]
+    assert ottla("group explain billing -o table") == 0
+    left_out, _day, first, *others, summary = capsys.readouterr().out.splitlines()
+    assert left_out == "7 earlier events left out; -o jsonl prints all"
+    assert "the 7th time" in first
+    assert len(others) == group_timeline._MOST_EVENTS - 1
+    assert f"{group_timeline._MOST_EVENTS + 7} rebalances" in summary
+    assert ottla("group explain billing -o jsonl") == 0
+    assert len(items(capsys)) == group_timeline._MOST_EVENTS + 7
 
 
 def test_watch_goes_on_while_the_coordinator_is_away(

@@ -8,10 +8,12 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
+from ottla_cli.output import write_table
 from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
-from ottla_stack.view import stack_rows, stack_table
+from ottla_stack.view import stack_listing, stack_rows, stack_table
 
 
 def state() -> StackState:
@@ -35,6 +37,15 @@ def test_names_are_whole_in_80_columns() -> None:
     text = console.export_text()
     assert "controller-0" in text
     assert "9092" in text
+
+
+def test_up_and_status_show_the_same_table(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(stack_table(state()))
+    write_table(stack_listing(state()))
+    shown = [[line.split() for line in text.splitlines()] for text in (console.export_text(), capsys.readouterr().out)]
+    assert shown[0] == shown[1]
+    assert shown[0][0][:4] == ["NAME", "PID", "PORT", "KAFKA"]
 
 
 def test_a_state_of_an_older_release_is_read(tmp_path: Path) -> None:

@@ -280,6 +280,7 @@ def test_a_listener_is_one_object_or_callables_and_never_a_coroutine() -> None:
     ("client", "name", "words"),
     [
         (Producer, "bootstrap_servers", "Producer() has no argument 'bootstrap_servers'; use bootstrap= instead"),
+        (Consumer, "brokers", "Consumer() has no argument 'brokers'; use bootstrap= instead"),
         (Consumer, "group_id", "Consumer() has no argument 'group_id'; use group= instead"),
         (Admin, "client_ids", "Admin() has no argument 'client_ids'; did you mean client_id?"),
         (Producer, "sasl_plain", "pass settings with Kafka's names in config={…}"),
