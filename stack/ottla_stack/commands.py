@@ -47,7 +47,8 @@ _err = Console(stderr=True)
 def up(
     directory: Directory = DEFAULT_DIRECTORY,
     port_base: Annotated[
-        int, typer.Option(help="The port of etcd. All others follow from it: the first broker's port for Kafka clients is 508 lower.")
+        int,
+        typer.Option(help="The port of etcd. The other ports follow from it: broker 0 has its Kafka port 508 below."),
     ] = DEFAULT_PORT_BASE,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,

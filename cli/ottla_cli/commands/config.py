@@ -70,7 +70,7 @@ def set_(
     dry_run: DryRun = False,
 ) -> None:
     """Set the given configs; on an error, none of them is set."""
-    configs = pairs(assignments, "config set", hint=f"{_NAME_OWNER}, as in `ottla config set -t orders retention.ms=7d`")
+    configs = pairs(assignments, "config set", hint=f"{_NAME_OWNER}: ottla config set -t orders retention.ms=7d")
     settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         before = admin.configs.get(topic=topic, broker=broker)

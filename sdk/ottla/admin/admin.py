@@ -104,6 +104,9 @@ class Admin:
         self.users: Final = Users(channel)
         self.cluster: Final = ClusterOverview(channel)
 
+    def __repr__(self) -> str:
+        return f"Admin(client_id={self.client_id!r})"
+
     def close(self) -> None:
         """Close the connections."""
         self._cluster.close()

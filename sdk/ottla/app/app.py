@@ -27,6 +27,7 @@ from ottla.client.units import Duration, Size, seconds
 from ottla.errors import config_error
 from ottla.producer.producer import Producer as SyncProducer
 from ottla.serdes.serdes import DeserializerLike
+from ottla_core.plural import counted
 
 logger = logging.getLogger("ottla.app")
 
@@ -115,6 +116,9 @@ class App:
         self._running: _Running | None = None
         self._served = self._stopped_before = False
         self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"App({self.name!r}, {counted(len(self._handlers), 'handler')})"
 
     def on(
         self,

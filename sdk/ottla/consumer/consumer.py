@@ -221,6 +221,8 @@ class Consumer(Generic[K, V]):
         settings = merge_config(CONSUMER_NAMES, arguments, _DEFAULTS, config or {})
         options = consumer_options(topics, settings)
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
+        named = (f"{name}={settings[name]!r}" for name in ("pattern", "group") if settings[name] is not None)
+        self._reads: Final = (*map(repr, topics), *named)
         self.max_poll_records = options.max_poll_records
         self._timeout = options.request_timeout_s
         transport = _transport or KafkaTransport(self.client_id, security_of(settings["login"], settings["tls"]))
@@ -239,6 +241,9 @@ class Consumer(Generic[K, V]):
         self._close.atexit = False
         if self._group is not None:
             _members[self] = None
+
+    def __repr__(self) -> str:
+        return f"Consumer({', '.join([*self._reads, f'client_id={self.client_id!r}'])})"
 
     def _open(self, options: ConsumerOptions) -> tuple[Assignment | GroupAssignment, RecordReader[K, V]]:
         """Return the assignment to read, a group member's or a fixed one, and the reader that returns its records."""

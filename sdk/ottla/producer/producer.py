@@ -210,6 +210,10 @@ class Producer(Generic[K, V]):
         # A producer that is dropped without a close still sends what it has accepted.
         self._closing.watch(self)
 
+    def __repr__(self) -> str:
+        topic = "" if self._topic is None else f"{self._topic!r}, "
+        return f"Producer({topic}client_id={self.client_id!r})"
+
     @classmethod
     def from_properties(cls, path: str | Path, **arguments: Any) -> Producer[K, V]:
         """Make a producer with the settings of a Java properties file, and `arguments` as in the constructor."""

@@ -114,6 +114,10 @@ class Table(Generic[K, V]):
         self._end: Final = weakref.finalize(self, _end, self._follower, self._guard)
         self._end.atexit = False
 
+    def __repr__(self) -> str:
+        state = f"{len(self._view.entries)} keys" if self._is_open else "not open"
+        return f"Table({self._view.topic!r}, {state})"
+
     def start(self) -> Self:
         """Start loading the table.
 
