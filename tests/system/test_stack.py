@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from children import stop
-from waiting import LIMIT_S
+from waiting import LIMIT_S, wait_until
 from wire import Wire, batch
 
+import ottla as sdk
 from ottla_core.errors import OttlaError
 from ottla_stack import running as running_module
 from ottla_stack.child_log import LOG_LIMIT_BYTES
@@ -75,6 +76,29 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     processes = running(tmp_path / ".ottla")
     assert ottla("down", cwd=tmp_path).returncode == 0
     assert not any(p.alive for p in processes)
+
+
+def test_brokers_lead_their_share_soon_after_a_restart(tmp_path: Path) -> None:
+    """The interval of the checks is 300 s."""
+    base = free_port_base()
+    bootstrap = f"127.0.0.1:{base + 9092 - DEFAULT_PORT_BASE}"
+    start = ("up", "-d", "--group-coordinators", "1", "--txn-coordinators", "0", "--port-base", str(base))
+    assert ottla(*start, cwd=tmp_path).returncode == 0
+    with sdk.Admin(bootstrap) as admin:
+        created = admin.topics.create("spread", partitions=6, replicas=3)
+    assert created is not None
+    preferred = [partition.replicas[0] for partition in created.partitions]
+    assert ottla("down", cwd=tmp_path).returncode == 0
+    assert ottla(*start, cwd=tmp_path).returncode == 0
+
+    with sdk.Admin(bootstrap) as admin:
+
+        def leaders() -> list[int]:
+            (topic,) = admin.topics.describe("spread")
+            return [partition.leader for partition in topic.partitions]
+
+        wait_until(lambda: leaders() == preferred, limit_s=60.0, says=leaders)
+    assert ottla("down", cwd=tmp_path).returncode == 0
 
 
 def test_what_dies_is_started_again_and_ctrl_c_ends_all(tmp_path: Path) -> None:

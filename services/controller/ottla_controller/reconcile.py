@@ -21,7 +21,7 @@ from ottla_controller.machines.configs import cluster_values
 from ottla_controller.machines.decision import Decision, batched
 from ottla_controller.machines.election import Settled, decide_reconcile, needs_election
 from ottla_controller.machines.partition_index import PartitionIndex
-from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
+from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, is_whole, unbalanced
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
@@ -60,6 +60,7 @@ class Reconciler:
         self._due: dict[PartitionId, None] | None = None  # to be looked at, or None between terms
         self._seen_grace: frozenset[int] = frozenset()
         self._balanced_at = 0.0
+        self._has_balanced = False  # in this term
         self._elections = metrics.counter("ottla_controller_leader_elections_total", "Leaders elected by this process.")
         self._unclean = metrics.counter(
             "ottla_controller_unclean_elections_total", "Leaders elected outside the ISR: records may be lost."
@@ -78,7 +79,7 @@ class Reconciler:
 
     async def _run(self, journal: Journal) -> None:
         self._due = dict.fromkeys(self._follower.image.partitions)
-        self._balanced_at = self._clock.monotonic()
+        self._balanced_at, self._has_balanced = self._clock.monotonic(), False
         backoff = Backoff(first_s=0.1)
         while True:
             self._changed.clear()
@@ -159,10 +160,15 @@ class Reconciler:
         return decide_reconcile(image, partitions, self._within_grace())
 
     async def _balance(self, journal: Journal) -> None:
-        """Move leadership back to the preferred leaders, every leader.imbalance.check.interval.seconds."""
+        """Move leadership back to the preferred leaders, every leader.imbalance.check.interval.seconds.
+
+        A term's first time is as soon as the cluster is whole, because the brokers that a start of the cluster has
+        brought up first lead nearly everything.
+        """
         now = self._clock.monotonic()
         configs = cluster_values(self._follower.image)
-        if now - self._balanced_at < configs.integer("leader.imbalance.check.interval.seconds"):
+        is_first = not self._has_balanced and is_whole(self._follower.image, self._index)
+        if not is_first and now - self._balanced_at < configs.integer("leader.imbalance.check.interval.seconds"):
             return
         if configs.boolean("auto.leader.rebalance.enable"):
             tolerated = configs.integer("leader.imbalance.per.broker.percentage")
@@ -171,7 +177,7 @@ class Reconciler:
                 decide = partial(decide_elect_leaders, kind=ElectionType.PREFERRED, partitions=batch)
                 outcomes = await journal.commit(decide, urgent=True)
                 self.report([o.settled for o in outcomes if o.settled is not None])
-        self._balanced_at = now
+        self._balanced_at, self._has_balanced = now, True
 
     async def _rest(self) -> None:
         with contextlib.suppress(TimeoutError):

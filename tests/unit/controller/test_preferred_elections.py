@@ -9,7 +9,7 @@ from images import after, topic_id
 from partitions import P0, image_with, index_of, partition
 
 from ottla_controller.machines.partition_index import leaderless, unpreferred
-from ottla_controller.machines.preferred import ElectionType, check_once, decide_elect_leaders, unbalanced
+from ottla_controller.machines.preferred import ElectionType, check_once, decide_elect_leaders, is_whole, unbalanced
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
@@ -102,6 +102,23 @@ def test_who_is_not_back_in_sync_is_not_in_the_way_of_the_balance() -> None:
     lagging = [partition(0, 1, leader=1, isr=(1,)), partition(0, 1, leader=1)]
     assert [p.partition for p in off_balance(image_with(2, *lagging), 10)] == [1]
     assert off_balance(image_with({1: {}}, *lagging), 10) == []
+
+
+@pytest.mark.parametrize(
+    ("brokers", "isr", "whole"),
+    [
+        ({0: {}, 1: {}}, (0, 1), True),
+        ({0: {}, 1: {}}, (0,), False),
+        ({0: {}}, (0, 1), False),
+        ({0: {}, 1: {"fenced": True}}, (0, 1), False),
+        ({0: {}, 1: {"shutting_down": True}}, (0, 1), False),
+    ],
+)
+def test_a_cluster_is_whole_with_all_preferred_leaders_and_all_replicas_in_sync(
+    brokers: dict[int, dict[str, bool]], isr: tuple[int, ...], whole: bool
+) -> None:
+    image = image_with(brokers, partition(0, 1, isr=isr), partition(1, 0, leader=0))
+    assert is_whole(image, index_of(image)) == whole
 
 
 def test_a_request_names_a_partition_once() -> None:

@@ -34,14 +34,16 @@ BROKERS, PARTITIONS = 10, 1_000
 class Cluster(Metadata):
     """An image, and what is decided on it; `failures` are raised in place of the next commits."""
 
-    def __init__(self) -> None:
+    def __init__(self, image: ClusterImage | None = None) -> None:
         super().__init__()
         self.index = PartitionIndex()
         self.on_change(self.index.follow)
-        self.become(image_with(BROKERS, *(partition(n % 10, (n + 1) % 10, (n + 2) % 10) for n in range(PARTITIONS))))
+        partitions = (partition(n % 10, (n + 1) % 10, (n + 2) % 10) for n in range(PARTITIONS))
+        self.become(image or image_with(BROKERS, *partitions))
         self.failures: list[Exception] = []
         self.grace: frozenset[int] = frozenset()
-        self.reconciler = Reconciler(self.this, self.index, lambda: self.grace, ManualClock(), Metrics())
+        self.clock = ManualClock()
+        self.reconciler = Reconciler(self.this, self.index, lambda: self.grace, self.clock, Metrics())
 
     @property
     def this(self) -> Any:
@@ -158,6 +160,49 @@ async def test_a_look_that_fails_is_had_again(cluster: Cluster, monkeypatch: pyt
     cluster.change(("broker", 3), None)
     await until(cluster.is_settled)
     assert not failing
+
+
+async def test_leaders_return_as_soon_as_a_start_of_the_cluster_is_over_and_later_by_the_interval(
+    looked: list[PartitionId],
+) -> None:
+    """Broker 0 is the first that is up, and leads all partitions."""
+    led_by_first = (partition(n % 3, (n + 1) % 3, (n + 2) % 3, leader=0, isr=(0,)) for n in range(9))
+    cluster = Cluster(image_with(1, *led_by_first))
+    first, *others = cluster.image.partitions
+
+    def change(id_: PartitionId, **fields: Any) -> None:
+        cluster.change(("partition", id_), replace(cluster.image.partitions[id_], **fields))
+
+    async def look_at_last() -> None:
+        """The first of two looks is over when the second begins."""
+        for _ in range(2):
+            looked.clear()
+            change(first, partition_epoch=cluster.image.partitions[first].partition_epoch + 1)
+            await until(lambda: first in looked)
+
+    def leaders() -> set[int]:
+        return {p.leader for p in cluster.image.partitions.values()}
+
+    def are_preferred() -> bool:
+        return all(p.leader == p.replicas[0] for p in cluster.image.partitions.values())
+
+    running = asyncio.create_task(cluster.reconciler.run(cluster.this))
+    await look_at_last()
+    for number in (1, 2):
+        cluster.set_broker(number)
+    for id_ in others:
+        change(id_, isr=(0, 1, 2))
+    await look_at_last()
+    assert leaders() == {0}, "a replica is not in sync yet"
+    change(first, isr=(0, 1, 2))
+    await until(are_preferred)
+    for id_ in cluster.image.partitions:
+        change(id_, leader=0)
+    await look_at_last()
+    assert leaders() == {0}, "the interval is not over"
+    cluster.clock.advance(300)
+    await until(are_preferred)
+    await end_task(running)
 
 
 async def test_a_term_begins_with_all_that_came_between(looked: list[PartitionId]) -> None:

@@ -15,7 +15,7 @@ from ottla_controller.machines.availability import Availability, available
 from ottla_controller.machines.decision import Decision
 from ottla_controller.machines.election import Rules, Settled, rules_of, settled, writes_of
 from ottla_controller.machines.partition import TopicConfigs, with_leader
-from ottla_controller.machines.partition_index import PartitionIndex, unpreferred
+from ottla_controller.machines.partition_index import PartitionIndex, under_replicated, unpreferred
 from ottla_controller.machines.recovery import LogsReport, by_an_operators_word
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -66,6 +66,12 @@ def unbalanced(image: ClusterImage, index: PartitionIndex, percentage: int) -> l
     missed = Counter(p.replicas[0] for _, p in not_preferred)
     over = {b for b, count in missed.items() if count * 100 > percentage * index.preferred[b]}
     return [id_ for id_, p in not_preferred if p.replicas[0] in over and _may_lead(existing, p)]
+
+
+def is_whole(image: ClusterImage, index: PartitionIndex) -> bool:
+    """Return whether every preferred leader is there, and every replica is in sync."""
+    willing = available(image).willing
+    return not index.where(under_replicated) and all(b in willing for b, count in index.preferred.items() if count)
 
 
 def check_once(partitions: Iterable[tuple[str, int]]) -> None:
