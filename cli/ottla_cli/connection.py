@@ -14,6 +14,7 @@ from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses
 from ottla.errors import ConnectError, ErrorCode, OttlaError
 from ottla_cli.failures import say, sentence
 from ottla_cli.settings import Settings
+from ottla_core.host_port import HostPort
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
@@ -64,9 +65,8 @@ def check_listening(settings: Settings) -> None:
 
 
 def _refuses(address: str) -> bool:
-    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_LIMIT_S).close()
+        socket.create_connection(HostPort.parse(address), timeout=_CONNECT_LIMIT_S).close()
     except ConnectionRefusedError:
         return True
     except OSError:  # a name that does not resolve, a host that is silent: the SDK explains these

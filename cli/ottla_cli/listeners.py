@@ -16,6 +16,8 @@ from ottla.client.security.logins import Scram
 from ottla.client.security.security import Security
 from ottla_cli.failures import in_cli_terms
 from ottla_cli.health import Problem
+from ottla_core.host_port import HostPort
+from ottla_core.process.exposure import is_loopback
 
 if TYPE_CHECKING:
     from ottla.admin.admin import BrokerInfo, ClusterInfo
@@ -27,7 +29,6 @@ ELSEWHERE: Final = "elsewhere"
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _ONLY_LISTENER: Final = "PLAINTEXT"
-_LOOPBACK: Final = frozenset({"localhost", "::1", "[::1]"})
 _AWAY: Final = frozenset({Met.UNRESOLVED.value, Met.UNREACHED.value, Met.CONNECTION_REFUSED.value})
 _KAFKA_PORTS: Final = "Kafka's port is 9092 if the gRPC port is 9650, or 9093 if it is 9651"
 
@@ -111,7 +112,8 @@ class Expected:
         return None
 
     def _unmet(self, look: Look) -> Problem:
-        address, host, came_as = look.address, host_of(look.address), host_of(self.entry)
+        address, host = look.address, HostPort.parse(look.address).host
+        came_as = HostPort.parse(self.entry).host if self.entry else ""
         if look.met is Met.CONNECTION_REFUSED and came_as and is_loopback(host) and not is_loopback(came_as):
             problem = f"{host} is this machine, where nothing listens at {address}; the broker is on {came_as}"
             return Problem(problem, self._advertise(address))
@@ -125,17 +127,17 @@ class Expected:
 
     def _advertise(self, address: str) -> str:
         """Return the hint for an address that does not lead to its broker: what to set, as far as known."""
-        host = host_of(self.entry) or "host"
+        host = HostPort.parse(self.entry).host if self.entry else "host"
         name = f"{self.listener}://" if self.listener else ""
-        advertised = f"{name}{host}:{port_of(address)}"
-        return f"advertise an address that clients here can reach, such as kafka_advertised={advertised}"
+        advertised = HostPort(host, HostPort.parse(address).port)
+        return f"advertise an address that clients here can reach, such as kafka_advertised={name}{advertised}"
 
 
 def unmet(look: Look, advertise: str) -> Problem:
     """Return why there is no Kafka broker at an address; `advertise` is the hint if the address is the wrong one."""
     address = look.address
     if look.met is Met.UNRESOLVED:
-        return Problem(f"the name {host_of(address)} can't be resolved here", advertise)
+        return Problem(f"the name {HostPort.parse(address).host} can't be resolved here", advertise)
     if look.met is Met.UNREACHED:
         return Problem(
             f"{address} can't be reached from here: it is on another network, or behind a firewall", advertise
@@ -237,7 +239,8 @@ def _by_another_host(
     expected: Expected, hosts: Sequence[str], looks: Looks, seen: Mapping[str, Look]
 ) -> tuple[Expected, Mapping[str, Look]]:
     """Return what a client gets that bootstraps by one of `hosts`, which work from here, if a broker answers there."""
-    tried = looks(f"{host}:{port_of(address)}" for host in hosts for address in expected.brokers.values())
+    ports = [HostPort.parse(address).port for address in expected.brokers.values()]
+    tried = looks(str(HostPort(host, port)) for host in hosts for port in ports)
     for look in tried.values():
         if _is_of(look, expected.cluster_id):
             brokers = {broker: look.brokers.get(broker, address) for broker, address in expected.brokers.items()}
@@ -288,15 +291,3 @@ def _at_entry(look: Look) -> Problem:
     if look.met is Met.KAFKA:
         return Problem(f"{look.address} reports no brokers", "it has just started, or its cluster is not up yet")
     return unmet(look, "pass the address of a broker's Kafka listener")
-
-
-def host_of(address: str) -> str:
-    return address.rpartition(":")[0]
-
-
-def port_of(address: str) -> str:
-    return address.rpartition(":")[2]
-
-
-def is_loopback(host: str) -> bool:
-    return host in _LOOPBACK or host.startswith("127.")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from loadtest.kafka.comparison import Figure, Goal, Pair
+from ottla_core.host_port import HostPort
 from ottla_stack.running import RunningStack
 from ottla_stack.secure_files import ADMIN
 
@@ -66,7 +67,7 @@ def _p99_ms(client: _Client, others: _Client, logins: int) -> float:
 
 class _Client:
     def __init__(self, address: str, ca: Path, password: str) -> None:
-        self._port: Final = int(address.rpartition(":")[2])
+        self._port: Final = HostPort.parse(address).port
         self._context: Final = ssl.create_default_context(cafile=ca)
         self._message: Final = f"\0{ADMIN}\0{password}".encode()
 

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from peers.kafka.server import KafkaServer, takes_connections
 
 from loadtest.kafka.comparison import ANY, Figure, Goal, Pair
+from ottla_core.host_port import HostPort
 from ottla_stack.running import RunningStack
 
 LIMIT_S: Final = 60.0
@@ -77,7 +78,7 @@ def first_acknowledged_at(bootstrap: str) -> float:
     """When a record to a new topic was acknowledged, on the monotonic clock. Whoever asks too early asks again."""
     give_up_at = time.monotonic() + LIMIT_S
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, **_EAGER}
-    _until(lambda: takes_connections(int(bootstrap.rpartition(":")[2])), give_up_at)
+    _until(lambda: takes_connections(HostPort.parse(bootstrap).port), give_up_at)
     admin = AdminClient(settings)
     _until(lambda: _names_brokers(admin), give_up_at)
     admin.create_topics([NewTopic("first", 1, 1)])["first"].result(LIMIT_S)

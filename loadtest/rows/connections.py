@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Final, Self
 
 import ottla
+from ottla_core.host_port import HostPort
 from ottla_core.process import descriptors
 from ottla_core.records.twins import new_builder
 from ottla_stack.running import RunningStack
@@ -44,8 +45,7 @@ class KafkaConnection:
     """One connection; `ask` waits for the answer, `send` does not."""
 
     def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._socket: Final = socket.create_connection((host, int(port)), timeout=_LIMIT_S)
+        self._socket: Final = socket.create_connection(HostPort.parse(address), timeout=_LIMIT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # its port is free again at once
 

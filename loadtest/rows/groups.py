@@ -24,6 +24,7 @@ from typing import Any, Final
 import ottla
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.heartbeats import heartbeats, named
+from ottla_core.host_port import HostPort
 from ottla_core.process import descriptors
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -104,7 +105,7 @@ async def load(calls: GroupCalls, stack: RunningStack, keys: int) -> dict[str, f
     for each in groups:
         await calls.commit(each, {(_COMMITTED, n): n for n in range(_PARTITIONS)})
     victim = next(
-        n for n in named(stack, "group-coordinator") if str(port(stack, n)) == calls.owner(group).rpartition(":")[2]
+        n for n in named(stack, "group-coordinator") if port(stack, n) == HostPort.parse(calls.owner(group)).port
     )
     began = time.monotonic()
     os.kill(stack.pid(victim), signal.SIGKILL)

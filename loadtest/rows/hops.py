@@ -26,6 +26,7 @@ from loadtest.rows.connections import text
 from loadtest.rows.footprint import cpu_seconds
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.heartbeats import INTERVAL_S, joined, kafka_clients
+from ottla_core.host_port import HostPort
 from ottla_core.process import descriptors
 from ottla_stack.running import RunningStack
 
@@ -112,7 +113,7 @@ async def committers(address: str, clients: int, connections: AsyncExitStack) ->
     """Each commits one offset of a group of its own, over a connection of its own."""
     streams = []
     for _ in range(clients):
-        reader, writer = await asyncio.open_connection(*address.rsplit(":", 1))
+        reader, writer = await asyncio.open_connection(*HostPort.parse(address))
         connections.callback(writer.close)
         streams.append((reader, writer))
     head = struct.pack(">hhih", _OFFSET_COMMIT, 2, 1, -1)

@@ -14,7 +14,6 @@ from kio.index import load_response_schema
 from kio_messages import read
 from tests.fuzz.kafka_wire import framed
 
-from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import Dispatcher
@@ -24,6 +23,7 @@ from ottla_broker.peers.coordinator_peers import not_available
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic
 from ottla_core.errors import OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_core.kafka.messages import ApiVersionsRequest, DeleteGroupsRequest, RequestHeader, TxnOffsetCommitRequest
@@ -55,7 +55,7 @@ class GroupBackend:
         self.registered = [Coordinator("group", n, 100 + n, f"host:{n}") for n in range(2)]
         self.coordinators = self
         self.addresses = SimpleNamespace(
-            advertised=lambda broker, caller: KafkaEndpoint(f"host-{broker.id}", 9092 + broker.id)
+            advertised=lambda broker, caller: HostPort(f"host-{broker.id}", 9092 + broker.id)
         )
         self.threads = DiskThreads()
         self.led: dict[PartitionId, Any] = {}

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, cast
 
 from images import image_of, topic_id, with_topic
 
-from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS, PRIVATE, served
 from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.backend import Backend
@@ -28,6 +27,7 @@ from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_broker.storage.log_dir import LogDirSizes
 from ottla_core.cluster.image import Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.kafka import codec, messages, private_messages
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import RequestHeader
@@ -204,7 +204,7 @@ class _Backend:
         self.metadata = SimpleNamespace(wait_for=_never)
         self.mirrors = SimpleNamespace(call=broker.call, status=self._status)
         self.coordinators = self
-        self.addresses = SimpleNamespace(advertised=lambda of, caller: KafkaEndpoint("host", 9092))
+        self.addresses = SimpleNamespace(advertised=lambda of, caller: HostPort("host", 9092))
         self.topics = EncodedTopics()
         self.producer_ids = SimpleNamespace(next=self._next_id)
         self.verifier = None

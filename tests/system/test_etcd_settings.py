@@ -10,7 +10,7 @@ import pytest
 from certificates import Authority, encrypted
 
 from ottla_controller.config import ControllerConfig
-from ottla_core.cluster.etcd_security import has_tls, host, target
+from ottla_core.cluster.etcd_security import has_tls, target
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.process.run import check_settings
 
@@ -93,6 +93,7 @@ def test_settings_that_fit_together_are_accepted(files: dict[str, Path], setting
         ({"etcd": (f"https://root:{SECRET}@127.0.0.1:2379",)}, "an address of etcd has an @"),
         ({"etcd": (f"root:{SECRET}@127.0.0.1:2379",)}, "an address of etcd has an @"),
         ({"etcd": ("unix:///run/etcd.sock",)}, "begins with unix://"),
+        ({"etcd": ("http://etcd",)}, "etcd: 'etcd' is not an address: it has no port"),
         ({"etcd": ("HTTPS://127.0.0.1:2379",)}, "begins with HTTPS://"),
         ({**LOGIN, "etcd": ("127.0.0.1:2379", REMOTE)}, f"the password of etcd_user would go to {REMOTE} in plaintext"),
         ({**LOGIN, "etcd_password_file": "OPEN_PASSWORD"}, "of etcd_password_file can be read by other users"),
@@ -126,8 +127,8 @@ def test_settings_that_contradict_each_other_are_refused_in_one_sentence(
         ("127.0.0.1:2379", ("127.0.0.1:2379", False, "127.0.0.1")),
         ("http://etcd:2379/", ("etcd:2379", False, "etcd")),
         ("https://[::1]:2379", ("[::1]:2379", True, "::1")),
-        ("https://Etcd.example.org:2379/", ("Etcd.example.org:2379", True, "etcd.example.org")),
+        ("https://Etcd.example.org:2379/", ("Etcd.example.org:2379", True, "Etcd.example.org")),
     ],
 )
 def test_an_address_of_etcd_has_a_scheme_a_host_and_a_port(endpoint: str, expected: tuple[str, bool, str]) -> None:
-    assert (target(endpoint), has_tls(endpoint), host(endpoint)) == expected
+    assert (str(target(endpoint)), has_tls(endpoint), target(endpoint).host) == expected

@@ -19,7 +19,8 @@ from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_broker.kafka.network.listener import Listener
 from ottla_broker.kafka.wire.frames import Caller, Head, Parts
-from ottla_broker.listener_settings import ONLY_LISTENER, Address, KafkaListener
+from ottla_broker.listener_settings import ONLY_LISTENER, KafkaListener
+from ottla_core.host_port import HostPort
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.telemetry import Metrics
 
@@ -61,7 +62,7 @@ class Answers:
 
 
 def loopback(port: int, name: str = ONLY_LISTENER) -> KafkaListener:
-    return KafkaListener(name, Address("127.0.0.1", port))
+    return KafkaListener(name, HostPort("127.0.0.1", port))
 
 
 class Listening(Listener):

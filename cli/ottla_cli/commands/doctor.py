@@ -14,15 +14,16 @@ from typer.core import TyperGroup
 
 from ottla.client.kafka_probe import Entry, Look, look_at_all
 from ottla.client.settings import bootstrap_addresses
-from ottla.errors import OttlaError, config_error
+from ottla.errors import OttlaError
 from ottla_cli.connection import ASIDE_S, open_admin
 from ottla_cli.failures import ExitCode, say, sentence
 from ottla_cli.lazy import Command
-from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, entries_of, host_of, reports_listeners
+from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, entries_of, reports_listeners
 from ottla_cli.options import AnyTopics, Numbers
 from ottla_cli.output import Listing, form_for, write
 from ottla_cli.partition_status import PartitionStatus, only_numbers
 from ottla_cli.settings import Settings
+from ottla_core.host_port import HostPort
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
         return look_at_all(addresses, limit_s, lambda address: entries.get(address, settings.security))
 
     if addresses:
-        return check_kafka([_checked(address) for address in addresses], looks)
+        return check_kafka(bootstrap_addresses(addresses), looks)
     with open_admin(settings) as admin:
         info = admin.cluster.describe()
         if reports_listeners(info):
@@ -124,7 +125,7 @@ def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
     came_by = bootstrap_addresses(settings.addresses)
     if not reports_listeners(info):
         return check_kafka(came_by, looks)
-    return check_cluster(info, list(dict.fromkeys(map(host_of, came_by))), looks)
+    return check_cluster(info, list(dict.fromkeys(HostPort.parse(each).host for each in came_by)), looks)
 
 
 def _protocol_map(admin: Admin, info: ClusterInfo) -> str:
@@ -141,13 +142,6 @@ def _protocol_map(admin: Admin, info: ClusterInfo) -> str:
                 entry = described.get("listener.security.protocol.map")
                 return entry.value or "" if entry is not None else ""
     return ""
-
-
-def _checked(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
-        raise config_error(f"{address!r} is not an address", hint="pass the host:port of a broker's Kafka listener")
-    return address
 
 
 @app.command("replicas", cls=Command)

@@ -493,10 +493,10 @@ async def _rpc(call: Awaitable[Any]) -> Any:
 def _channel(endpoint: str, security: EtcdSecurity) -> Any:
     """Open a channel. Raises INVALID_CONFIG if it is to be encrypted and a file can't be used."""
     if not has_tls(endpoint):
-        return grpc.aio.insecure_channel(target(endpoint), options=_OPTIONS)
+        return grpc.aio.insecure_channel(str(target(endpoint)), options=_OPTIONS)
     files = security.read_tls()
     credentials = grpc.ssl_channel_credentials(files.ca, files.key, files.certificate)
-    return grpc.aio.secure_channel(target(endpoint), credentials, options=_OPTIONS)
+    return grpc.aio.secure_channel(str(target(endpoint)), credentials, options=_OPTIONS)
 
 
 def _range_end(prefix: str) -> bytes:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final, Protocol, Self
-from urllib.parse import urlsplit
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.secret_file import NO_FILE, check_private, read_secret
+from ottla_core.host_port import HostPort
 from ottla_core.security.secret import Secret
 
 _TLS: Final = "https"
@@ -139,18 +139,16 @@ NO_SECURITY: Final = EtcdSecurity()
 """This is for an etcd that other hosts can't reach."""
 
 
-def target(endpoint: str) -> str:
-    """Return host:port of an address as gRPC wants it."""
-    return endpoint.partition("://")[2].rstrip("/") if "://" in endpoint else endpoint.rstrip("/")
+def target(endpoint: str) -> HostPort:
+    """Return the host and the port of an address. Raises INVALID_CONFIG if it has none."""
+    try:
+        return HostPort.parse(endpoint.rpartition("://")[2].rstrip("/"))
+    except OttlaError as error:
+        raise _invalid(f"etcd: {error.message}", error.hint) from None
 
 
 def has_tls(endpoint: str) -> bool:
     return endpoint.startswith(f"{_TLS}://")
-
-
-def host(endpoint: str) -> str:
-    """Return the host of an address, without its port."""
-    return urlsplit(f"//{target(endpoint)}").hostname or ""
 
 
 def _scheme(endpoint: str) -> str:
@@ -163,6 +161,7 @@ def _scheme(endpoint: str) -> str:
         )
     if separator and scheme not in _SCHEMES:
         raise _invalid(f"an address of etcd begins with {scheme}://", "write https://host:port or http://host:port")
+    target(endpoint)
     return scheme if separator else _SCHEMES[0]
 
 

@@ -157,7 +157,7 @@ class CoordinatorHost(Generic[S]):
         return None if self._registration.epoch is not None else "not registered yet"
 
     def address(self) -> str:
-        return f"{self._settings.advertised_host or self._settings.host}:{self._server.port}"
+        return self._server.address(self._settings.advertised_host)
 
     def describe(self) -> Coordinator:
         """Return the coordinator's description for its registration."""

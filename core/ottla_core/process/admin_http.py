@@ -27,6 +27,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from ottla_core.files.secret_file import NO_FILE
+from ottla_core.host_port import HostPort
 from ottla_core.process.admin_token import AdminToken
 from ottla_core.telemetry import LATENCY_BUCKETS_S, Counter, Histogram, Metrics
 
@@ -53,7 +54,7 @@ class AdminHttp:
         ready: Callable[[], str | None],
         token_file: PurePath = NO_FILE,
     ) -> None:
-        self._address = (host, port)
+        self._address: Final = HostPort(host, port)
         self._token_file = token_file
         self._metrics = metrics
         self._ready = ready
@@ -93,8 +94,9 @@ class AdminHttp:
         try:
             self._server = _Server(self._address, _handler(respond))
         except OSError as error:
-            host, port = self._address
-            raise OSError(f"can't bind the admin port {host}:{port} ({error.strerror}); choose another port") from None
+            raise OSError(
+                f"can't bind the admin port {self._address} ({error.strerror}); choose another port"
+            ) from None
         self._ticked_at = time.monotonic()
         self._ticking = asyncio.create_task(self._tick(), name="admin-http-heartbeat")
         Thread(target=self._server.serve_forever, kwargs={"poll_interval": 1.0}, name="admin-http", daemon=True).start()
@@ -126,7 +128,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(self, address: HostPort, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if address.is_ipv6 else socket.AF_INET
         self._open: Final[dict[socket.socket, float]] = {}  # since when each is open, the oldest first
         self._lock: Final = Lock()
         super().__init__(address, handler)

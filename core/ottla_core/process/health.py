@@ -18,9 +18,7 @@ _MOST_BYTES = 4096
 def probe(port: int) -> tuple[bool, str]:
     """Return whether the service is ready, and its own words, or why there are none. It takes a few seconds at most."""
     try:
-        with socket.socket() as connection:
-            connection.settimeout(_LIMIT_S)
-            connection.connect(("127.0.0.1", port))
+        with _connected(port) as connection:
             connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
             response = b""
             while len(response) < _MOST_BYTES and (data := connection.recv(_MOST_BYTES)):
@@ -30,6 +28,14 @@ def probe(port: int) -> tuple[bool, str]:
     head, _, body = response.partition(b"\r\n\r\n")
     message = body.decode(errors="replace").strip()
     return head.split(b"\r\n")[0].split(b" ")[1:2] == [b"200"], message or f"port {port} does not speak HTTP"
+
+
+def _connected(port: int) -> socket.socket:
+    """Connect to the port on loopback, of IPv4 or else of IPv6. Raises OSError."""
+    try:
+        return socket.create_connection(("127.0.0.1", port), _LIMIT_S)
+    except ConnectionRefusedError:
+        return socket.create_connection(("::1", port), _LIMIT_S)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
-from typing import Final, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from ottla_core import telemetry
 from ottla_core.cluster import etcd_security
@@ -14,11 +14,9 @@ from ottla_core.cluster.etcd_security import EtcdSecurity, EtcdSettings
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.private_files import private_files, warning_of
 from ottla_core.files.secret_file import NO_FILE
+from ottla_core.host_port import HostPort
 from ottla_core.process import lifecycle, service_config
 from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
-
-_EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - rejected here, not bound
-
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +68,7 @@ def check_settings(settings: ServiceSettings) -> None:
     An address that means "every interface" can be bound but not dialled. Kafka refuses to advertise it, too.
     """
     advertised = settings.advertised_host or settings.host
-    if advertised in _EVERY_INTERFACE:
+    if HostPort(advertised, 0).is_every_interface:
         name = "advertised_host" if settings.advertised_host else "host"
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
@@ -91,7 +89,7 @@ def _check_etcd(settings: EtcdSettings, *, insecure: bool) -> None:
         )
     security = EtcdSecurity.of(settings)
     in_plaintext = [e for e in settings.etcd if security.user and not etcd_security.has_tls(e)]
-    exposed = [endpoint for endpoint in in_plaintext if not is_loopback(etcd_security.host(endpoint))]
+    exposed = [endpoint for endpoint in in_plaintext if not is_loopback(etcd_security.target(endpoint).host)]
     if exposed and not insecure:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from urllib.parse import unquote
+
+from ottla_core.rpc.context import address_of_peer
 
 Address = tuple[IPv4Address | IPv6Address, int]
 
@@ -20,8 +21,7 @@ def shut_down_connection(peer: str) -> bool:
 
     It has to be called in a thread, because it looks at every open file, and a broker has many.
     """
-    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
-    address = _address(host.strip("[]"), int(port))
+    address = _address(*address_of_peer(peer))
     return any(_shut_down(int(number), address) for number in os.listdir("/dev/fd"))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 from urllib.parse import quote, unquote
 
+from ottla_core.host_port import HostPort
 from ottla_core.rpc.service_access import Caller
 from ottla_core.security.principal import ANONYMOUS
 from ottla_core.security.service_identity import identity_of
@@ -77,9 +78,14 @@ def context_of(
         principal=unquote(forwarded) if forwarded is not None else identity.principal if identity else ANONYMOUS,
         caller=caller,
         client_id=headers.get(CLIENT_ID, ""),
-        client_host=peer.partition(":")[2].rpartition(":")[0],
+        client_host=address_of_peer(peer).host,
         request_id=new_request_id(),
     )
+
+
+def address_of_peer(peer: str) -> HostPort:
+    """Return the address of a gRPC peer ("ipv4:127.0.0.1:50312"), which may have percent signs for brackets."""
+    return HostPort.parse(unquote(peer).partition(":")[2])
 
 
 def _caller(proven: Mapping[str, Sequence[bytes]], *, forwards: bool) -> Caller:

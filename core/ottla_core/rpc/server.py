@@ -30,6 +30,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as grpc_health_aio
 
 from ottla_core.errors import OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.rpc import transport
 from ottla_core.rpc.call_frames import carried_methods
 from ottla_core.rpc.calls import Calls, OpenCall, TooMuchError
@@ -184,13 +185,17 @@ class RpcServer:
     async def start(self) -> None:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         try:
-            self.port = transport.add_port(self._server, f"{self._host}:{self._requested_port}", self._tls)
+            self.port = transport.add_port(self._server, str(HostPort(self._host, self._requested_port)), self._tls)
         except RuntimeError:
             self.port = 0
         if self.port == 0:
             # gRPC has two ways to say that it can't bind the port: it raises, or it returns 0.
-            raise PortInUseError(self._host, self._requested_port)
+            raise PortInUseError(HostPort(self._host, self._requested_port))
         await self._server.start()
+
+    def address(self, advertised_host: str) -> str:
+        """Return where others reach the server: at that host, or at its own if that is empty."""
+        return str(HostPort(advertised_host or self._host, self.port))
 
     async def kill(self) -> None:
         """Cut every connection at once, as the end of the process would."""
@@ -287,10 +292,8 @@ class _Health(grpc_health_aio.HealthServicer):  # type: ignore[misc, no-any-unim
 
 
 class PortInUseError(OSError):
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(
-            f"{host}:{port} can't be bound: another process holds the port, or the host is not this machine's"
-        )
+    def __init__(self, address: HostPort) -> None:
+        super().__init__(f"{address} can't be bound: another process holds the port, or the host is not this machine's")
 
 
 def _gathered(contract: type) -> list[GatheredCalls]:

@@ -18,6 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 from ottla.client.security.security import PLAINTEXT, Security
 from ottla.client.security.tls import Tls
+from ottla_core.host_port import HostPort
 
 Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
@@ -61,17 +62,14 @@ def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis])
 def diagnose_address(address: str, security: Security = PLAINTEXT) -> Diagnosis:
     """Return why `address` ("host:port") gives no sensible response to a client with this security. Takes up to a
     second and a half; never raises."""
-    host, _, port = address.rpartition(":")
-    expects_login = False
+    place, expects_login = HostPort.parse(address), False
     try:
-        response = _first_bytes(host, int(port), API_VERSIONS)
+        response = _first_bytes(place, API_VERSIONS)
         if not protocol_of(response):
-            response = _first_bytes(host, int(port), GET)
+            response = _first_bytes(place, GET)
         if security.login is None and protocol_of(response) == ("kafka" if security.tls is None else "tls"):
             # A broker that goes down also hangs up, but does not listen afterwards.
-            expects_login = _hangs_up(host, int(port), METADATA, security.tls) and bool(
-                _first_bytes(host, int(port), API_VERSIONS)
-            )
+            expects_login = _hangs_up(place, METADATA, security.tls) and bool(_first_bytes(place, API_VERSIONS))
     except socket.gaierror:
         return Diagnosis(f"the host name of {address} can't be resolved", hopeless=False)  # not yet, in a container
     except ConnectionRefusedError:
@@ -100,9 +98,9 @@ def _named(address: str, protocol: Protocol, *, uses_tls: bool) -> Diagnosis:
     return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False, listening=True)
 
 
-def _first_bytes(host: str, port: int, question: bytes) -> bytes:
+def _first_bytes(place: HostPort, question: bytes) -> bytes:
     """Return the first bytes that come back, b"" for none."""
-    with socket.create_connection((host.strip("[]"), port), timeout=_TIMEOUT_S) as connection:
+    with socket.create_connection(place, timeout=_TIMEOUT_S) as connection:
         connection.settimeout(_TIMEOUT_S)
         try:
             connection.sendall(question)
@@ -111,14 +109,14 @@ def _first_bytes(host: str, port: int, question: bytes) -> bytes:
             return b""
 
 
-def _hangs_up(host: str, port: int, question: bytes, tls: Tls | None) -> bool:
+def _hangs_up(place: HostPort, question: bytes, tls: Tls | None) -> bool:
     """Return whether the server closes the connection instead of an answer."""
     with contextlib.ExitStack() as opened:
-        connection = opened.enter_context(socket.create_connection((host.strip("[]"), port), timeout=_TIMEOUT_S))
+        connection = opened.enter_context(socket.create_connection(place, timeout=_TIMEOUT_S))
         connection.settimeout(_TIMEOUT_S)
         try:
             if tls is not None:
-                wrapped = tls.context().wrap_socket(connection, server_hostname=host.strip("[]"))
+                wrapped = tls.context().wrap_socket(connection, server_hostname=place.host)
                 connection = opened.enter_context(wrapped)
             connection.sendall(question)
             return not connection.recv(64)

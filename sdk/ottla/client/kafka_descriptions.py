@@ -14,6 +14,7 @@ from ottla.client.any_broker import Response, ask_any_broker
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, Api
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     DescribeClusterRequest,
@@ -94,7 +95,7 @@ def _ask(
 
 
 def _broker(broker: DescribeClusterResponse.DescribeClusterBroker) -> pb.BrokerNode:
-    address = f"{broker.host}:{broker.port}"
+    address = _address(broker)
     return pb.BrokerNode(
         id=broker.broker_id,
         address=address,
@@ -107,6 +108,10 @@ def _broker(broker: DescribeClusterResponse.DescribeClusterBroker) -> pb.BrokerN
     )
 
 
+def _address(broker: DescribeClusterResponse.DescribeClusterBroker) -> str:
+    return str(HostPort(broker.host, broker.port))
+
+
 def _controller(response: DescribeClusterResponse) -> pb.ControllerNode | None:
     """Return the controller that a broker of ottla names, or else the broker that is a controller to clients."""
     if response.controller is not None:
@@ -116,5 +121,5 @@ def _controller(response: DescribeClusterResponse) -> pb.ControllerNode | None:
         return pb.ControllerNode(id=elected.id, address=elected.address, epoch=elected.epoch)
     for broker in response.brokers:
         if broker.broker_id == response.controller_id:
-            return pb.ControllerNode(id=broker.broker_id, address=f"{broker.host}:{broker.port}", epoch=_NO_CONTROLLER)
+            return pb.ControllerNode(id=broker.broker_id, address=_address(broker), epoch=_NO_CONTROLLER)
     return None

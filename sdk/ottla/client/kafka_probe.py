@@ -26,6 +26,7 @@ from ottla.client.diagnose import API_VERSIONS, GET, METADATA, protocol_of
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.security.security import PLAINTEXT, Security
 from ottla.errors import OttlaError
+from ottla_core.host_port import HostPort
 
 _MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 _MAX_THREADS: Final = 32
@@ -92,13 +93,13 @@ def look_at_all(addresses: Iterable[str], limit_s: float, entries: Entries = as_
 def _look_as(address: str, limit_s: float, entry: Entry) -> Look:
     if entry == PLAINTEXT:
         return look_at(address, limit_s)
-    host, port = _host_and_port(address)
+    place = HostPort.parse(address)
     try:
-        socket.create_connection((host, port), timeout=limit_s).close()
+        socket.create_connection(place, timeout=limit_s).close()
     except OSError as error:
         return Look(address, _unconnected(error))
     if entry is None:
-        return Look(address, Met.TLS) if _shakes_hands(host, port, limit_s) else look_at(address, limit_s)
+        return Look(address, Met.TLS) if _shakes_hands(place, limit_s) else look_at(address, limit_s)
     return _look_by_client(address, limit_s, entry)
 
 
@@ -119,24 +120,19 @@ def _look_by_client(address: str, limit_s: float, security: Security) -> Look:
 
 
 def look_at(address: str, limit_s: float) -> Look:
-    host, port = _host_and_port(address)
+    place = HostPort.parse(address)
     began_at = time.monotonic()
     try:
-        with _Line(host, port, limit_s) as line:
+        with _Line(place, limit_s) as line:
             found = _probe(address, line)
             took_ms = (time.monotonic() - began_at) * 1000
         if found is None:
-            return Look(address, _other_protocol(host, port, limit_s))
+            return Look(address, _other_protocol(place, limit_s))
     except OSError as error:
         return Look(address, _unconnected(error))
     if found.met is not Met.KAFKA:
         return found
     return Look(address, found.met, found.cluster_id, found.controller, found.brokers, took_ms)
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def _unconnected(error: OSError) -> Met:
@@ -159,19 +155,19 @@ def _probe(address: str, line: _Line) -> Look | None:
         return Look(address, Met.WARY)
 
 
-def _other_protocol(host: str, port: int, limit_s: float) -> Met:
+def _other_protocol(place: HostPort, limit_s: float) -> Met:
     """Return which other protocol is spoken: each is tried with its own first bytes, on a connection of its own."""
-    with _Line(host, port, limit_s) as line:
+    with _Line(place, limit_s) as line:
         if protocol_of(line.request(GET)) == "http":
             return Met.HTTP
-    return Met.TLS if _shakes_hands(host, port, limit_s) else Met.MUTE
+    return Met.TLS if _shakes_hands(place, limit_s) else Met.MUTE
 
 
-def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
+def _shakes_hands(place: HostPort, limit_s: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the certificate does not matter here
     try:
-        with socket.create_connection((host, port), timeout=limit_s) as plain, context.wrap_socket(plain):
+        with socket.create_connection(place, timeout=limit_s) as plain, context.wrap_socket(plain):
             return True
     except ssl.SSLError as error:
         return "_ALERT_" in (error.reason or "")  # it has rejected the handshake by a TLS alert
@@ -189,7 +185,7 @@ def _read(address: str, response: bytes) -> Look:
         host, at = _string(response, at + 4)
         (port,) = _INT.unpack_from(response, at)
         _rack, at = _string(response, at + 4)
-        brokers[broker_id] = f"{host}:{port}"
+        brokers[broker_id] = str(HostPort(host, port))
     cluster_id, at = _string(response, at)
     (controller,) = _INT.unpack_from(response, at)
     return Look(address, Met.KAFKA, cluster_id, controller, brokers)
@@ -206,9 +202,9 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 class _Line:
     """A connection with one deadline for all requests on it. Raises OSError if it can't be made."""
 
-    def __init__(self, host: str, port: int, limit_s: float) -> None:
+    def __init__(self, place: HostPort, limit_s: float) -> None:
         self._over_at = time.monotonic() + limit_s
-        self._socket = socket.create_connection((host, port), timeout=limit_s)
+        self._socket = socket.create_connection(place, timeout=limit_s)
 
     def __enter__(self) -> _Line:
         return self

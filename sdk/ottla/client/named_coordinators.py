@@ -13,6 +13,7 @@ from ottla.client.any_broker import ask_any_broker
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import FIND_COORDINATOR
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.plural import counted
 from ottla_core.routing import GROUP, TXN
@@ -97,7 +98,7 @@ class NamedCoordinators:
         found: dict[str, str] = {}
         for name, coordinator in _coordinators(response, names):
             if coordinator.error_code == ErrorCode.NONE:
-                found[name] = f"{coordinator.host}:{coordinator.port}"
+                found[name] = str(HostPort(coordinator.host, coordinator.port))
             elif coordinator.error_code not in _NONE_AT_THE_MOMENT:
                 raise error_from_code(coordinator.error_code, coordinator.error_message or "")
         return found

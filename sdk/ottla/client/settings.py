@@ -17,6 +17,7 @@ from typing import Any, Final
 from ottla.client.security.names import NOT_SERVED as SECURITY_NOT_SERVED
 from ottla.client.security.names import SECURITY_NAMES, merged_security
 from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, did_you_mean
+from ottla_core.host_port import HostPort
 from ottla_core.model import check_topic_name
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
@@ -49,12 +50,10 @@ def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
     parts = like.split(",") if isinstance(like, str) else list(like)
     addresses = [part.strip() for part in parts if part.strip()]
     for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
-            raise config_error(
-                f"bootstrap={address!r} is not an address",
-                hint=f"pass the host:port of a broker, such as {DEFAULT_BOOTSTRAP}",
-            )
+        try:
+            HostPort.parse(address)
+        except OttlaError as error:
+            raise config_error(f"bootstrap: {error.message}", hint=error.hint) from None
     if not addresses:
         raise config_error("bootstrap names no brokers", hint=f"pass a host:port, such as {DEFAULT_BOOTSTRAP}")
     return addresses

@@ -24,6 +24,7 @@ from ottla.fakes.scripted_log import ScriptedLog
 from ottla.fakes.scripted_streams import Break, Hang, Hold, Reject, ScriptedConnection, Step
 from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.model import LATEST_TIMESTAMP, TopicId, TopicPartition
@@ -192,11 +193,11 @@ class ScriptedCluster:
         if not isinstance(request, FindCoordinatorRequest):
             raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't support {api.name}")
         with self.changed:
-            host, _, port = self.addresses[self.coordinator].rpartition(":")
+            host, port = HostPort.parse(self.addresses[self.coordinator])
         found = FindCoordinatorResponse.Coordinator
         return FindCoordinatorResponse(
             coordinators=[
-                found(key=key, node_id=self.coordinator, host=host, port=int(port)) for key in request.coordinator_keys
+                found(key=key, node_id=self.coordinator, host=host, port=port) for key in request.coordinator_keys
             ]
         )
 

@@ -281,7 +281,7 @@ class _Parts:
         return None if self.registration.registered else "not registered yet"
 
     def address(self) -> str:
-        return f"{self.config.advertised_host or self.config.host}:{self.server.port}"
+        return self.server.address(self.config.advertised_host)
 
     def _node_id(self) -> int:
         return self.log_dir().identity.node_id

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.security.plain import PLAIN
 from ottla_core.security.scram import MECHANISMS
 from ottla_core.security.tls_settings import DEFAULT_CLIENT_AUTH, ClientAuth, read_client_auth
@@ -40,13 +41,7 @@ _SERVED: Final = (_PLAINTEXT, _SSL, SASL_PLAINTEXT, _SASL_SSL)
 _NAME: Final = re.compile(r"[A-Z0-9][A-Z0-9_.-]*")
 _MISLEADING: Final = frozenset({"TLS", "HTTPS"})
 """These are no protocols of Kafka's, so a listener with such a name would have no TLS."""
-_EVERY_INTERFACE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - rejected here, not bound
 _EXAMPLE: Final = "such as EXTERNAL://kafka.example.org:9092"
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
 
 
 class KafkaListener(NamedTuple):
@@ -54,8 +49,8 @@ class KafkaListener(NamedTuple):
     came. `protocol` is Kafka's name for it. `client_auth` is whether clients show a certificate."""
 
     name: str
-    bound: Address
-    advertised: Address | None = None
+    bound: HostPort
+    advertised: HostPort | None = None
     protocol: str = _PLAINTEXT
     client_auth: ClientAuth = ClientAuth.NONE
 
@@ -81,13 +76,13 @@ def read_listeners(
     Raises INVALID_CONFIG for what Kafka rejects, too: a repeated name, or an advertised host that clients can't connect
     to.
     """
-    bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
+    bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: HostPort(host, port)}
     reported, spoken = _advertised(advertised, bound), _protocols(protocols, bound)
     asked = read_client_auth(client_auth, spoken)
     return tuple(
         KafkaListener(
             name,
-            Address(at.host or host, at.port),
+            HostPort(at.host or host, at.port),
             reported.get(name),
             spoken[name],
             asked.get(name, ClientAuth.NONE),
@@ -124,8 +119,8 @@ def check_ports_differ(listeners: Iterable[KafkaListener], rest: Mapping[str, in
         names[port] = description
 
 
-def _by_name(setting: str, entries: Iterable[str]) -> dict[str, Address]:
-    found: dict[str, Address] = {}
+def _by_name(setting: str, entries: Iterable[str]) -> dict[str, HostPort]:
+    found: dict[str, HostPort] = {}
     for entry in map(str.strip, entries):
         name, scheme_end, address = entry.partition("://")
         if not scheme_end:
@@ -133,7 +128,7 @@ def _by_name(setting: str, entries: Iterable[str]) -> dict[str, Address]:
         name = _name(setting, entry, name.upper())
         if name in found:
             raise _invalid(f"{setting} has {name} twice", "give each listener its own name")
-        found[name] = _address(setting, entry, address)
+        found[name] = _address(setting, address)
     return found
 
 
@@ -148,17 +143,14 @@ def _name(setting: str, entry: str, name: str) -> str:
     return name
 
 
-def _address(setting: str, entry: str, text: str) -> Address:
-    """Parse host:port. An IPv6 address is in brackets."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port or port.endswith("]"):
-        raise _invalid(f"{setting}: {entry!r} has no port", f"write NAME://host:port, {_EXAMPLE}")
-    if not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        raise _invalid(f"{setting}: {entry!r} has no port but {port!r}", "a port is a number up to 65535")
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+def _address(setting: str, text: str) -> HostPort:
+    try:
+        return HostPort.parse(text, listens=True)
+    except OttlaError as error:
+        raise _invalid(f"{setting}: {error.message}", error.hint) from None
 
 
-def _advertised(entries: Sequence[str], bound: dict[str, Address]) -> dict[str, Address]:
+def _advertised(entries: Sequence[str], bound: dict[str, HostPort]) -> dict[str, HostPort]:
     setting = "kafka_advertised"
     plain = [entry for entry in entries if "://" not in entry]
     if plain and len(bound) > 1:
@@ -170,9 +162,9 @@ def _advertised(entries: Sequence[str], bound: dict[str, Address]) -> dict[str, 
     for name, address in found.items():
         if name not in bound:
             raise _invalid(f"{setting}: there is no listener {name}", f"there is {', '.join(bound)}")
-        if not address.host or address.host in _EVERY_INTERFACE:
+        if address.is_every_interface:
             raise _invalid(
-                f"{setting}: {name}://{address.host}:{address.port} names no host that clients can connect to",
+                f"{setting}: {name}://{address} names no host that clients can connect to",
                 "give the name or address by which the clients of this listener reach the broker",
             )
     return found

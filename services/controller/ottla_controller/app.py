@@ -75,7 +75,7 @@ def build(
         return Decision(None, (*configs.writes, *secret.writes))
 
     def address() -> str:
-        return f"{config.advertised_host or config.host}:{server.port}"
+        return server.address(config.advertised_host)
 
     index = PartitionIndex()
     follower.on_change(index.follow)  # before all that read the index

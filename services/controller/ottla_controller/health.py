@@ -16,6 +16,7 @@ import grpc
 import grpc.aio
 from grpc_health.v1 import health_pb2
 
+from ottla_core.host_port import HostPort
 from ottla_core.rpc import transport
 from ottla_core.rpc.internal_tls import InternalTls
 
@@ -90,7 +91,7 @@ async def _refuses(address: str) -> bool:
 
 async def _refuses_once(address: str) -> bool:
     """Return whether every address of the name refuses. Silence is not a refusal, and neither is an unknown name."""
-    host, _, port = address.rpartition(":")
+    host, port = HostPort.parse(address)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_LIMIT_S):

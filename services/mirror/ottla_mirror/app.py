@@ -37,7 +37,7 @@ def build(config: MirrorConfig, *, clock: Clock | None = None, around: Around = 
     admin = AdminHttp(config.admin_host, config.admin_port, metrics, ready, config.admin_token_file)
 
     def address() -> str:
-        return f"{config.advertised_host or config.host}:{server.port}"
+        return server.address(config.advertised_host)
 
     return ServiceApp(f"mirror-{config.node_id}", [admin, server, Flows(flows)], ready, address, metrics=metrics)
 

@@ -52,8 +52,8 @@ class _NeverRaised(Exception):  # noqa: N818 - it is no error
     """A test whether an error is of this class is always false."""
 
 
-def _at_the_first_address(original, host, port):
-    return socket.create_connection((host, port), timeout=10.0)
+def _at_the_first_address(original, place):
+    return socket.create_connection(place, timeout=10.0)
 
 
 STORIES = (

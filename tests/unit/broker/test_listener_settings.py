@@ -8,8 +8,9 @@ import pytest
 
 from ottla_broker.__main__ import main
 from ottla_broker.config import BrokerConfig
-from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.listener_settings import KafkaListener
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.process import lifecycle, service_config
 from ottla_core.security.tls_settings import ClientAuth
 
@@ -28,27 +29,27 @@ def test_listeners_are_spelled_as_in_kafka() -> None:
         host="10.0.0.7",
     )
     assert told.kafka == (
-        KafkaListener("INTERNAL", Address("0.0.0.0", 19092), Address("broker-0", 19092)),
-        KafkaListener("EXTERNAL", Address("10.0.0.7", 9092), Address("localhost", 9092)),
+        KafkaListener("INTERNAL", HostPort("0.0.0.0", 19092), HostPort("broker-0", 19092)),
+        KafkaListener("EXTERNAL", HostPort("10.0.0.7", 9092), HostPort("localhost", 9092)),
     )
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, KafkaListener("PLAINTEXT", Address("127.0.0.1", 9092))),
-        ({"kafka_port": "0", "host": "h"}, KafkaListener("PLAINTEXT", Address("h", 0))),
+        ({}, KafkaListener("PLAINTEXT", HostPort("127.0.0.1", 9092))),
+        ({"kafka_port": "0", "host": "h"}, KafkaListener("PLAINTEXT", HostPort("h", 0))),
         (
             {"kafka_advertised": "kafka.example:19092"},
-            KafkaListener("PLAINTEXT", Address("127.0.0.1", 9092), Address("kafka.example", 19092)),
+            KafkaListener("PLAINTEXT", HostPort("127.0.0.1", 9092), HostPort("kafka.example", 19092)),
         ),
         (
             {"kafka_advertised": "PLAINTEXT://[2001:db8::7]:0"},
-            KafkaListener("PLAINTEXT", Address("127.0.0.1", 9092), Address("2001:db8::7", 0)),
+            KafkaListener("PLAINTEXT", HostPort("127.0.0.1", 9092), HostPort("2001:db8::7", 0)),
         ),
         (
             {"kafka_listeners": "OUT://[::1]:9092", "kafka_advertised": "localhost:9092"},
-            KafkaListener("OUT", Address("::1", 9092), Address("localhost", 9092)),
+            KafkaListener("OUT", HostPort("::1", 9092), HostPort("localhost", 9092)),
         ),
     ],
 )
@@ -102,9 +103,10 @@ TWO = "INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092"
         ({**LOGINS, "sasl_enabled_mechanisms": "SCRAM-SHA-256,SCRAM-SHA-256"}, "or has a mechanism twice"),
         ({**LOGINS, "sasl_enabled_mechanisms": "SCRAM-SHA-256,PLAIN"}, "PLAIN, which sends passwords in clear"),
         ({**LOGINS, "connection_failed_authentication_delay_ms": "-1"}, "is less than 0"),
-        ({"kafka_listeners": "A://h"}, "'A://h' has no port"),
+        ({"kafka_listeners": "A://h"}, "kafka_listeners: 'h' is not an address: it has no port"),
         ({"kafka_listeners": "A://[::1]"}, "has no port"),
         ({"kafka_listeners": "A://h:"}, "has no port"),
+        ({"kafka_listeners": "A://2001:db8::1"}, "'2001:db8::1' is not an address"),
         ({"kafka_listeners": "A://h:kafka"}, "has no port but 'kafka'"),
         ({"kafka_listeners": "A://h:65536"}, "has no port but '65536'"),
         ({"kafka_listeners": "A://h:9092,a://h:9093"}, "kafka_listeners has A twice"),

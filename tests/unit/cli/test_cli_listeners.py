@@ -359,7 +359,7 @@ def test_a_mistake_is_code_1_with_what_to_do(network: Network, capsys: pytest.Ca
 @pytest.mark.parametrize("address", ["localhost:kafka", "localhost:0", ":9092", "http://localhost:9092"])
 def test_what_is_no_address_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ottla(f"doctor {address}") == 2
-    assert "is not an address; pass the host:port of a broker's Kafka listener" in capsys.readouterr().err
+    assert f"'{address}' is not an address: " in capsys.readouterr().err
 
 
 def test_the_other_commands_of_doctor_are_still_there(capsys: pytest.CaptureFixture[str]) -> None:

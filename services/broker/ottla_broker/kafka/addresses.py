@@ -9,18 +9,12 @@ the socket knows the address at which it arrived.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla_broker.kafka.wire.frames import Caller
-from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.listener_settings import KafkaListener
 from ottla_core.cluster.image import Broker
-
-_EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - not bound here
-
-
-class KafkaEndpoint(NamedTuple):
-    host: str
-    port: int
+from ottla_core.host_port import HostPort
 
 
 class KafkaAddresses:
@@ -30,15 +24,15 @@ class KafkaAddresses:
         self._advertised: Final = frozenset(entry.name for entry in listeners if entry.advertised is not None)
         self._own: Final = {
             listener.name: listener.advertised
-            or Address(_reached(listener.bound.host, host, advertised_host), listener.bound.port)
+            or HostPort(_reached(listener.bound, host, advertised_host), listener.bound.port)
             for listener in listeners
         }
 
     def own(self, ports: Mapping[str, int]) -> dict[str, str]:
         """Return the addresses that this broker registers, host:port by listener name. `ports` has the bound ports."""
-        return {name: f"{at.host}:{at.port or ports[name]}" for name, at in self._own.items()}
+        return {name: str(HostPort(at.host, at.port or ports[name])) for name, at in self._own.items()}
 
-    def advertised(self, broker: Broker, caller: Caller) -> KafkaEndpoint | None:
+    def advertised(self, broker: Broker, caller: Caller) -> HostPort | None:
         """Return the address that the client gets for a broker, or None if the client can't reach it: it has no
         listener of that name, or none at all.
 
@@ -46,13 +40,13 @@ class KafkaAddresses:
         """
         by_name = broker.kafka_listeners
         address = by_name.get(caller.listener, "") if by_name else broker.kafka_address
-        host, _, port = address.rpartition(":")
-        if not host:
+        if not address:
             return None
+        host, port = HostPort.parse(address)
         own = self._own.get(caller.listener)
         if caller.dialled_host and caller.listener not in self._advertised and own is not None and host == own.host:
             host = caller.dialled_host
-        return KafkaEndpoint(host, int(port))
+        return HostPort(host, port)
 
 
 def controller_for(node_id: int, reported: Iterable[int]) -> int:
@@ -64,7 +58,7 @@ def controller_for(node_id: int, reported: Iterable[int]) -> int:
     return node_id if node_id in brokers else min(brokers, default=-1)
 
 
-def _reached(bound: str, host: str, advertised_host: str) -> str:
+def _reached(bound: HostPort, host: str, advertised_host: str) -> str:
     """Return the host of a listener that advertises none: that of the contract, unless the listener has an interface
     for itself."""
-    return bound if bound not in _EVERY_INTERFACE and bound != host else advertised_host or host
+    return bound.host if not bound.is_every_interface and bound.host != host else advertised_host or host

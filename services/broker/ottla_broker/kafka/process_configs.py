@@ -44,7 +44,7 @@ def process_configs(config: BrokerConfig) -> dict[str, pb.ConfigEntry]:
         "authorizer.class.name": config.authorizer_class_name,
         "connection.failed.authentication.delay.ms": str(config.connection_failed_authentication_delay_ms),
         "listener.security.protocol.map": ",".join(f"{each.name}:{each.protocol}" for each in config.kafka),
-        "listeners": ",".join(f"{each.name}://{each.bound.host}:{each.bound.port}" for each in config.kafka),
+        "listeners": ",".join(f"{each.name}://{each.bound}" for each in config.kafka),
         "sasl.enabled.mechanisms": ",".join(config.sasl_enabled_mechanisms),
         "super.users": config.super_users,
     }

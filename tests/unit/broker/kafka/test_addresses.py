@@ -6,19 +6,20 @@ import pytest
 
 from ottla_broker.kafka.addresses import KafkaAddresses, controller_for
 from ottla_broker.kafka.wire.frames import Caller
-from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.listener_settings import KafkaListener
 from ottla_core.cluster.image import Broker
+from ottla_core.host_port import HostPort
 
-INTERNAL = KafkaListener("INTERNAL", Address("0.0.0.0", 19092), Address("broker-0", 19092))
-EXTERNAL = KafkaListener("EXTERNAL", Address("0.0.0.0", 9092), Address("localhost", 0))
+INTERNAL = KafkaListener("INTERNAL", HostPort("0.0.0.0", 19092), HostPort("broker-0", 19092))
+EXTERNAL = KafkaListener("EXTERNAL", HostPort("0.0.0.0", 9092), HostPort("localhost", 0))
 
 
 def broker(kafka_address: str, **listeners: str) -> Broker:
     return Broker(1, 1, "d", "x:9650", kafka_address=kafka_address, kafka_listeners=listeners)
 
 
-def simple(host: str, advertised: Address | None = None) -> KafkaAddresses:
-    return KafkaAddresses(host, "", [KafkaListener("PLAINTEXT", Address(host, 9092), advertised)])
+def simple(host: str, advertised: HostPort | None = None) -> KafkaAddresses:
+    return KafkaAddresses(host, "", [KafkaListener("PLAINTEXT", HostPort(host, 9092), advertised)])
 
 
 @pytest.mark.parametrize("old", [True, False])
@@ -41,7 +42,7 @@ def test_who_comes_by_another_address_is_told_it_for_this_host(
 
 
 def test_what_is_configured_is_told_to_everybody() -> None:
-    addresses = simple("host-a", Address("kafka.example", 19092))
+    addresses = simple("host-a", HostPort("kafka.example", 19092))
     assert addresses.own({"PLAINTEXT": 9092}) == {"PLAINTEXT": "kafka.example:19092"}
     assert addresses.advertised(broker("host-a:9092"), Caller("", "10.0.0.7")) == ("host-a", 9092)
 
@@ -71,7 +72,7 @@ def test_a_broker_without_that_listener_can_not_be_reached_by_it() -> None:
 
 
 def test_a_listener_that_advertises_nothing_is_told_as_it_was_dialled_beside_one_that_does() -> None:
-    listeners = [INTERNAL, KafkaListener("LAN", Address("0.0.0.0", 9092))]
+    listeners = [INTERNAL, KafkaListener("LAN", HostPort("0.0.0.0", 9092))]
     addresses = KafkaAddresses("0.0.0.0", "broker-0", listeners)
     ports = {"INTERNAL": 19092, "LAN": 9092}
     assert addresses.own(ports)["LAN"] == "broker-0:9092"
@@ -81,7 +82,7 @@ def test_a_listener_that_advertises_nothing_is_told_as_it_was_dialled_beside_one
 
 
 def test_a_listener_with_an_interface_for_itself_registers_that_one() -> None:
-    own = KafkaListener("LAN", Address("192.168.1.7", 9092))
+    own = KafkaListener("LAN", HostPort("192.168.1.7", 9092))
     assert KafkaAddresses("0.0.0.0", "broker-0", [own]).own({"LAN": 9092}) == {"LAN": "192.168.1.7:9092"}
 
 

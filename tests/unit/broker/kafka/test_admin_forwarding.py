@@ -12,7 +12,6 @@ import pytest
 from images import image_of, topic_id, with_topic
 from waiting import until
 
-from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.authorization.access import Access
 from ottla_broker.kafka.forwarding import auto_topics
 from ottla_broker.kafka.forwarding.controller_calls import forward, limit_s
@@ -35,6 +34,7 @@ from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.kafka import messages
 from ottla_core.kafka.codec import encode
 from ottla_core.kafka.messages import MetadataRequest
@@ -355,7 +355,7 @@ def test_fenced_brokers_are_told_to_who_asks_for_them(wanted: bool, expected: li
     fenced = Broker(1, 9, "directory", "127.0.0.1:1", kafka_address="127.0.0.1:2", fenced=True)
     backend: Any = SimpleNamespace(
         image=image_of(1).with_changes([Change(("broker", 1), fenced)], 300),
-        addresses=SimpleNamespace(advertised=lambda broker, caller: KafkaEndpoint(caller.dialled_host, 2)),
+        addresses=SimpleNamespace(advertised=lambda broker, caller: HostPort(caller.dialled_host, 2)),
         node_id=lambda: 0,
     )
     asked = messages.DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=wanted)

@@ -10,14 +10,15 @@ from typing import Any, cast
 from waiting import until
 
 from ottla_broker.kafka.network.listener import Listener
-from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.listener_settings import KafkaListener
+from ottla_core.host_port import HostPort
 from ottla_core.telemetry import Metrics
 
 OPTIONS = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
 
 
 async def test_an_accepted_connection_is_probed_while_it_is_silent() -> None:
-    port = KafkaListener("ONLY", Address("127.0.0.1", 0))
+    port = KafkaListener("ONLY", HostPort("127.0.0.1", 0))
     listener = Listener([port], cast(Any, SimpleNamespace(handle=None, may_overlap=None)), Metrics())
     await listener.start()
     try:

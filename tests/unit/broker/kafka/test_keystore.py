@@ -13,10 +13,11 @@ from certificates import Authority, Certificate, encrypted
 from waiting import until
 
 from ottla_broker.kafka.keystore import Keystore
-from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.listener_settings import KafkaListener
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.clock import SystemClock
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.security.principal import NoPrincipalError
 from ottla_core.security.tls_settings import ClientAuth, TlsSettings, read_tls
 
@@ -90,7 +91,7 @@ def keystore(threads: DiskThreads, read: TlsSettings) -> Keystore:
 
 def subject(store: Keystore, authority: Authority) -> dict[str, str]:
     """Return what a client sees of the broker's certificate."""
-    listener = KafkaListener("SSL", Address("h", 1), None, "SSL")
+    listener = KafkaListener("SSL", HostPort("h", 1), None, "SSL")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(authority.certificate)
@@ -232,7 +233,7 @@ async def test_contexts_ask_for_certificates_as_their_listener_does(
 
 def test_a_certificate_is_mapped_to_a_principal(authority: Authority, certificate: Certificate) -> None:
     read = settings(Path("k"), mapping_rules="RULE:^CN=(bro.*)$/$1/U")
-    identity = Keystore(read, DiskThreads(), SystemClock()).identity(KafkaListener("SSL", Address("h", 1)))
+    identity = Keystore(read, DiskThreads(), SystemClock()).identity(KafkaListener("SSL", HostPort("h", 1)))
     assert identity.principal(None) == "User:ANONYMOUS"
     assert identity.principal(certificate.der) == "User:BROKER"
     with pytest.raises(NoPrincipalError, match="no rule of ssl_principal_mapping_rules matches"):
@@ -245,7 +246,7 @@ def test_a_certificate_is_mapped_to_a_principal(authority: Authority, certificat
 @pytest.mark.parametrize("uri", ["ottla://broker/0", "OTTLA://Admin/x", "ottla://a-role-of-tomorrow/1"])
 def test_the_certificate_of_a_service_names_no_client(authority: Authority, uri: str) -> None:
     identity = Keystore(settings(Path("k")), DiskThreads(), SystemClock()).identity(
-        KafkaListener("SSL", Address("h", 1))
+        KafkaListener("SSL", HostPort("h", 1))
     )
     with pytest.raises(NoPrincipalError, match=f"certificate of a service, '{uri}'"):
         identity.principal(authority.issue("0", "DNS:localhost", f"URI:{uri}").der)
@@ -255,7 +256,7 @@ def test_the_certificate_of_a_service_names_no_client(authority: Authority, uri:
 
 def test_a_certificate_names_nobody_where_clients_log_in(certificate: Certificate) -> None:
     """In Kafka, no rule has to map the certificate of a client that logs in."""
-    listener = KafkaListener("A", Address("h", 1), protocol="SASL_SSL", client_auth=ClientAuth.REQUIRED)
+    listener = KafkaListener("A", HostPort("h", 1), protocol="SASL_SSL", client_auth=ClientAuth.REQUIRED)
     read = settings(Path("k"), mapping_rules="RULE:^CN=nobody$/$0/")
     store = Keystore(read, DiskThreads(), SystemClock())
     assert store.identity(listener).principal(certificate.der) == "User:ANONYMOUS"

@@ -14,16 +14,17 @@ from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.handlers import metadata
 from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
 from ottla_broker.kafka.wire.frames import Caller, KafkaContext
-from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.listener_settings import KafkaListener
 from ottla_core.cluster.image import Change
 from ottla_core.errors import ErrorCode
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId
 
 BOTH = [
-    KafkaListener("INTERNAL", Address("0.0.0.0", 19092), Address("broker-0", 19092)),
-    KafkaListener("EXTERNAL", Address("0.0.0.0", 9092), Address("localhost", 9092)),
+    KafkaListener("INTERNAL", HostPort("0.0.0.0", 19092), HostPort("broker-0", 19092)),
+    KafkaListener("EXTERNAL", HostPort("0.0.0.0", 9092), HostPort("localhost", 9092)),
 ]
 TOLD = {
     0: {"INTERNAL": "broker-0:19092", "EXTERNAL": "localhost:9092"},

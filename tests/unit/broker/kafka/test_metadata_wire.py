@@ -18,16 +18,17 @@ from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.handlers import metadata
 from ottla_broker.kafka.wire.encoded_topics import EncodedTopics
 from ottla_broker.kafka.wire.frames import Caller, KafkaContext
-from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_broker.listener_settings import KafkaListener
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, ResourceConfigs, Topic
 from ottla_core.errors import ErrorCode
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
 
 METADATA = 3
-LISTENERS = [KafkaListener(name, Address("127.0.0.1", 9092), None) for name in ("IN", "OUT")]
+LISTENERS = [KafkaListener(name, HostPort("127.0.0.1", 9092), None) for name in ("IN", "OUT")]
 TOPIC_OPERATIONS, CLUSTER_OPERATIONS = {3, 4, 5, 6, 7, 8, 10, 11}, {5, 7, 8, 9, 10, 11, 12}
 NODES = st.lists(st.integers(0, 6), max_size=4, unique=True).map(tuple)
 

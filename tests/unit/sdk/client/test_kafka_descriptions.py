@@ -15,11 +15,11 @@ from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import Api
 from ottla.client.kafka_descriptions import EligibleLeaders, describe_cluster, eligible_leaders
 from ottla.errors import ErrorCode, OttlaError
-from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.handlers import describe_cluster as handler
 from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.image import Broker, Controller
+from ottla_core.host_port import HostPort
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
@@ -69,9 +69,8 @@ FENCED = Broker(1, 8, "d1", "b1:9650", "b1:9092", fenced=True)
 
 
 class Addresses:
-    def advertised(self, broker: Broker, caller: Caller) -> KafkaEndpoint:
-        host, _, port = broker.kafka_address.partition(":")
-        return KafkaEndpoint(host, int(port))
+    def advertised(self, broker: Broker, caller: Caller) -> HostPort:
+        return HostPort.parse(broker.kafka_address)
 
 
 def response_of(controller: Controller | None) -> DescribeClusterResponse:

@@ -16,6 +16,7 @@ import ottla.consumer.consumer
 import ottla.producer.producer
 from ottla.client import diagnose
 from ottla.fakes.scripted import Hold, ScriptedCluster
+from ottla_core.host_port import HostPort
 from ottla_proto.client_calls import Client
 
 PAGE = Path(__file__).parents[4] / "docs/use/errors.md"
@@ -43,13 +44,13 @@ def examples() -> list[Example]:
 EXAMPLES = examples()
 
 
-def _ask(host: str, port: int, question: bytes) -> bytes:
+def _ask(place: HostPort, question: bytes) -> bytes:
     """What answers at the page's addresses."""
-    if port == 9650:
+    if place.port == 9650:
         return b"\0\0\x12\x04" + bytes(10)  # a gRPC server's first frame
-    if port == 8080:
+    if place.port == 8080:
         return b"HTTP/1.1 400 Bad Request"
-    if host == "kafka.example":
+    if place.host == "kafka.example":
         raise socket.gaierror
     raise ConnectionRefusedError
 

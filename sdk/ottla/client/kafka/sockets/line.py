@@ -32,6 +32,7 @@ from ottla.client.kafka.sockets.protection import Protection
 from ottla.client.kafka.sockets.wire import Wire
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.clock import Clock
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.message import Message
 from ottla_core.rpc.deadlines import NEVER
 from ottla_core.sockets.keepalive import keep_alive
@@ -42,7 +43,6 @@ _READ_BYTES: Final = 64 * 1024
 _MOST_READ_BYTES: Final = 1024 * 1024
 """The bounds of one read. Each read releases the interpreter lock, and while another thread is busy, it takes up to 5
 ms to get the lock back. So a large response has to come in few reads."""
-_PORTS: Final = range(1, 1 << 16)
 _LEAST_DIAL_S: Final = 2.0
 """An address has at least this much time to accept a connection. It covers a lost packet, which is sent again after a
 second."""
@@ -303,12 +303,14 @@ class Line:
     def _connect(self) -> None:
         arrived: socket.socket | OSError
         try:
-            arrived = _dialled(self._host, _port(self.address))
+            arrived = _dialled(HostPort.parse(self.address))
             arrived.setblocking(False)
             arrived.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(arrived)
-        except (OSError, ValueError) as error:
-            arrived = error if isinstance(error, OSError) else OSError(str(error))
+        except OSError as error:
+            arrived = error
+        except (ValueError, OttlaError) as error:
+            arrived = OSError(error.message if isinstance(error, OttlaError) else str(error))
         with self._lock:
             self._arrived = arrived
             is_late = self._connection.ended is not None
@@ -339,7 +341,7 @@ class Line:
 
     @property
     def _host(self) -> str:
-        return self.address.rpartition(":")[0].strip("[]")
+        return HostPort.parse(self.address).host
 
     def _take_arrived(self, now: float) -> None:
         arrived, self._arrived = self._arrived, None
@@ -415,10 +417,10 @@ class Line:
             self._tell(outcome)
 
 
-def _dialled(host: str, port: int) -> socket.socket:
+def _dialled(place: HostPort) -> socket.socket:
     """Connect to the first of the host's addresses that accepts. Raises OSError."""
-    addresses = list(dict.fromkeys(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
-    until, last = time.monotonic() + CONNECT_S, OSError(f"{host} has no address")
+    addresses = list(dict.fromkeys(socket.getaddrinfo(*place, type=socket.SOCK_STREAM)))
+    until, last = time.monotonic() + CONNECT_S, OSError(f"{place.host} has no address")
     for tried, (family, kind, protocol, _, address) in enumerate(addresses):
         dialled = socket.socket(family, kind, protocol)
         # They share the time, or an address that drops packets would use up what the others need.
@@ -431,11 +433,3 @@ def _dialled(host: str, port: int) -> socket.socket:
         else:
             return dialled
     raise last
-
-
-def _port(address: str) -> int:
-    """Return the number of a port. The lookup of a name would take the lower bits of a larger number."""
-    text = address.rpartition(":")[2]
-    if int(text) not in _PORTS:
-        raise ValueError(f"{text} is not a port")
-    return int(text)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import FetchResponse, ProduceResponse
 from ottla_proto import broker_pb2 as pb
 
 
 def endpoints_of(nodes: Iterable[FetchResponse.NodeEndpoint | ProduceResponse.NodeEndpoint]) -> dict[int, str]:
     """Return the addresses of the brokers that a response names, by their ids."""
-    return {node.node_id: f"{node.host}:{node.port}" for node in nodes}
+    return {node.node_id: str(HostPort(node.host, node.port)) for node in nodes}
 
 
 def leader_of(

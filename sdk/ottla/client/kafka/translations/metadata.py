@@ -10,6 +10,7 @@ from typing import Final
 from ottla.client.kafka.apis import METADATA, Api
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import MetadataRequest, MetadataResponse
 from ottla_proto import client_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -29,7 +30,7 @@ class MetadataTranslation:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
     def response(self, response: MetadataResponse, terms: Terms) -> pb.MetadataResponse:
-        brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in response.brokers}
+        brokers = {broker.node_id: str(HostPort(broker.host, broker.port)) for broker in response.brokers}
         found = pb.MetadataResponse(cluster_id=response.cluster_id or "", error=Error(code=response.error_code))
         for broker in response.brokers:
             found.brokers.add(id=broker.node_id, address=brokers[broker.node_id], rack=broker.rack or "")

@@ -7,6 +7,7 @@ from typing import Final
 from ottla.client.kafka.apis import DESCRIBE_QUORUM, Api
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.translation import Terms
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla_proto import controller_pb2 as pb
 
@@ -36,5 +37,5 @@ class DescribeQuorumTranslation:
             leader_id=found.leader_id,
             epoch=found.leader_epoch,
             revision=found.high_watermark,
-            address=next((f"{listener.host}:{listener.port}" for listener in listeners), ""),
+            address=next((str(HostPort(listener.host, listener.port)) for listener in listeners), ""),
         )

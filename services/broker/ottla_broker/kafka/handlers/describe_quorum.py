@@ -20,6 +20,7 @@ from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla_core.model import NO_LEADER
 from ottla_proto import controller_pb2 as pb
@@ -81,8 +82,8 @@ def _partition(backend: Backend, quorum: pb.DescribeQuorumResponse, named: tuple
 
 def _node(quorum: pb.DescribeQuorumResponse) -> _Node:
     """Return where the controller is reached, which is not by Kafka's protocol."""
-    host, _, port = quorum.address.rpartition(":")
-    listener = DescribeQuorumResponse.Listener(name="GRPC", host=host, port=int(port))
+    host, port = HostPort.parse(quorum.address)
+    listener = DescribeQuorumResponse.Listener(name="GRPC", host=host, port=port)
     return _Node(node_id=quorum.leader_id, listeners=[listener])
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.authorization.access import EVERYTHING
 from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
@@ -29,6 +28,7 @@ from ottla_broker.kafka.wire.metadata import (
 from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.model import TopicId, check_topic_name
 from ottla_core.security.resource import ResourceType
@@ -102,7 +102,7 @@ def _whole(
     return [head, *topics, write_tail(context.version, operations=operations)]
 
 
-def _endpoints(backend: Backend, image: ClusterImage, caller: Caller) -> dict[int, KafkaEndpoint]:
+def _endpoints(backend: Backend, image: ClusterImage, caller: Caller) -> dict[int, HostPort]:
     """Return the endpoints of the brokers that are reported to a client, by broker id."""
     live = ((broker.id, backend.addresses.advertised(broker, caller)) for broker in image.live_brokers().values())
     return {broker_id: endpoint for broker_id, endpoint in live if endpoint is not None}

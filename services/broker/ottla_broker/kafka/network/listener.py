@@ -125,17 +125,16 @@ class Listener:
         self._ticking = asyncio.create_task(self._tick(), name="kafka-listener-tick")
 
     async def _listen(self, listener: KafkaListener) -> None:
-        name, (host, port) = listener.name, listener.bound
         try:
             server = await asyncio.get_running_loop().create_server(
-                self._protocol(listener), host, port, backlog=_BACKLOG, reuse_port=False
+                self._protocol(listener), *listener.bound, backlog=_BACKLOG, reuse_port=False
             )
         except OSError:
-            raise PortInUseError(host, port) from None
+            raise PortInUseError(listener.bound) from None
         self._servers.append(server)
         for listening in server.sockets:
             keep_alive(listening)  # connections inherit this
-        self.ports[name] = server.sockets[0].getsockname()[1]
+        self.ports[listener.name] = server.sockets[0].getsockname()[1]
 
     def _protocol(self, listener: KafkaListener) -> Callable[[], asyncio.BaseProtocol]:
         """Return what makes the protocol of each new connection to the port."""

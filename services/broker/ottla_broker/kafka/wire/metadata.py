@@ -16,10 +16,11 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka import error_codes
-from ottla_broker.kafka.addresses import KafkaEndpoint, controller_for
+from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.authorization.access import Access
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
+from ottla_core.host_port import HostPort
 from ottla_core.kafka_formats.primitives import Writer
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER
 from ottla_core.security.resource import CLUSTER_NAME, ResourceType
@@ -88,7 +89,7 @@ def topic_operations(access: Access, name: str, *, requested: bool) -> int:
 
 
 def write_head(
-    version: int, image: ClusterImage, endpoints: Mapping[int, KafkaEndpoint], node_id: int, topics: int
+    version: int, image: ClusterImage, endpoints: Mapping[int, HostPort], node_id: int, topics: int
 ) -> bytearray:
     """Write the part before the topics, whose number is `topics`. `endpoints` are the brokers that the client gets."""
     writer = Writer(flexible=version >= _FLEXIBLE_FROM)

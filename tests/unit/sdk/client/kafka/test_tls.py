@@ -26,6 +26,7 @@ from ottla.client.kafka.sockets.tls_wire import TlsWire
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.security.security import Security
 from ottla.errors import ConfigError, ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import (
     InitProducerIdResponse,
     MetadataResponse,
@@ -193,8 +194,8 @@ def test_what_was_sent_without_acknowledgement_arrives_before_the_end(
     """TLS has bytes for a socket that takes no more, when the connection has none any more and is to end."""
     dial = lines._dialled
 
-    def narrow(host: str, port: int) -> socket.socket:
-        made = dial(host, port)
+    def narrow(place: HostPort) -> socket.socket:
+        made = dial(place)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _NARROW_BYTES)
         return made
 
