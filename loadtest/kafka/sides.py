@@ -69,9 +69,8 @@ class Side:
 
 def side_of(stack: RunningStack, name: str = "ottla") -> Side:
     services = stack.plan.services()
-    bootstrap = ",".join(f"127.0.0.1:{service.kafka_port}" for service in services if service.kafka_port)
     names = ["etcd", *(service.name for service in services)]
-    return Side(name, bootstrap, tuple(stack.pid(name) for name in names))
+    return Side(name, stack.bootstrap, tuple(stack.pid(name) for name in names))
 
 
 @contextmanager

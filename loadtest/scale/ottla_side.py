@@ -14,6 +14,7 @@ from loadtest.rows.footprint import cpu_seconds
 from loadtest.scale.clients import LIMIT_S, REPLICAS, Clients
 from loadtest.scale.sdk_consumer import SdkConsumer
 from loadtest.scale.sessions import Address, idle_consumers, longest_wait_ms
+from ottla_core.host_port import HostPort
 from ottla_stack.running import RunningStack
 from ottla_stack.supervisor import not_ready
 from ottla_stack.view import resident_mb
@@ -98,8 +99,8 @@ class Ottla:
         process.identity.send(signal.SIGKILL if killed else signal.SIGTERM)
         while (now := self.stack.process(name)) is None or now.identity.pid == before:
             time.sleep(0.01)
-        began, port = time.monotonic(), now.admin_port
-        self.clients.until(lambda: not_ready(port) is None and self.clients.is_whole())
+        began, admin = time.monotonic(), HostPort(self.stack.plan.host, now.admin_port)
+        self.clients.until(lambda: not_ready(admin) is None and self.clients.is_whole())
         return time.monotonic() - began
 
     def failover_s(self) -> tuple[float, int]:

@@ -30,6 +30,7 @@ from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.service_loop import new_service_loop
 from ottla_core.event_loop.watchdog import Watchdog
+from ottla_core.host_port import HostPort
 from ottla_core.process import lifecycle
 from ottla_core.process.lifecycle import ServiceApp
 from ottla_group_coordinator.config import GroupCoordinatorConfig
@@ -280,12 +281,12 @@ class InProcessService:
 
     def _hold_ports(self) -> None:
         with contextlib.suppress(OSError):  # an earlier connection still has it, so nothing else gets it either
-            self._held.extend(map(hold, self._ports()))
+            self._held.extend(map(hold, self._addresses()))
 
     def _build(self) -> ServiceApp:
         raise NotImplementedError
 
-    def _ports(self) -> tuple[int, ...]:
+    def _addresses(self) -> tuple[HostPort, ...]:
         raise NotImplementedError
 
     def _keep_ports(self, app: ServiceApp) -> None:
@@ -303,12 +304,12 @@ class RunningBroker(InProcessService):
     @property
     def address(self) -> str:
         """This is its gRPC host:port, which is the same after a restart."""
-        return f"{self._config.host}:{self._config.port}"
+        return str(HostPort(self._config.host, self._config.port))
 
     @property
     def kafka_address(self) -> str:
         """This is its host:port of the Kafka protocol, which is the same after a restart."""
-        return f"{self._config.host}:{self._config.kafka_port}"
+        return str(HostPort(self._config.host, self._config.kafka_port))
 
     @property
     def data_dir(self) -> Path:
@@ -317,12 +318,12 @@ class RunningBroker(InProcessService):
     def _build(self) -> ServiceApp:
         return self._cluster.build_broker(self._config)
 
-    def _ports(self) -> tuple[int, ...]:
-        return self._config.port, self._config.kafka_port
+    def _addresses(self) -> tuple[HostPort, ...]:
+        return tuple(HostPort(self._config.host, port) for port in (self._config.port, self._config.kafka_port))
 
     def _keep_ports(self, app: ServiceApp) -> None:
-        kafka_port = _port_of(app.listeners["kafka"]())
-        self._config = replace(self._config, port=_port_of(app.address()), kafka_port=kafka_port)
+        kafka_port = HostPort.parse(app.listeners["kafka"]()).port
+        self._config = replace(self._config, port=HostPort.parse(app.address()).port, kafka_port=kafka_port)
 
 
 class RunningGroupCoordinator(InProcessService):
@@ -333,11 +334,11 @@ class RunningGroupCoordinator(InProcessService):
     def _build(self) -> ServiceApp:
         return self._cluster.build_group_coordinator(self._config)
 
-    def _ports(self) -> tuple[int, ...]:
-        return (self._config.port,)
+    def _addresses(self) -> tuple[HostPort, ...]:
+        return (HostPort(self._config.host, self._config.port),)
 
     def _keep_ports(self, app: ServiceApp) -> None:
-        self._config = replace(self._config, port=_port_of(app.address()))
+        self._config = replace(self._config, port=HostPort.parse(app.address()).port)
 
 
 class RunningTxnCoordinator(InProcessService):
@@ -354,20 +355,16 @@ class RunningTxnCoordinator(InProcessService):
 
     @property
     def address(self) -> str:
-        return f"{self._config.host}:{self._config.port}"
+        return str(HostPort(self._config.host, self._config.port))
 
     def _build(self) -> ServiceApp:
         return self._cluster.build_txn_coordinator(self._config)
 
-    def _ports(self) -> tuple[int, ...]:
-        return (self._config.port,)
+    def _addresses(self) -> tuple[HostPort, ...]:
+        return (HostPort(self._config.host, self._config.port),)
 
     def _keep_ports(self, app: ServiceApp) -> None:
-        self._config = replace(self._config, port=_port_of(app.address()))
-
-
-def _port_of(address: str) -> int:
-    return int(address.rpartition(":")[2])
+        self._config = replace(self._config, port=HostPort.parse(app.address()).port)
 
 
 async def until_ready(app: ServiceApp) -> None:

@@ -26,14 +26,18 @@ from ottla_cli.output import write, write_table
 from ottla_cli.settings import Settings
 from ottla_core.errors import OttlaError
 from ottla_core.files.private_files import private_files, warning_of
+from ottla_core.host_port import HostPort
 from ottla_core.plural import counted
+from ottla_core.process.exposure import is_loopback
 from ottla_mirror import mirror_file
 from ottla_stack.embedded_etcd import has_data
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
+from ottla_stack.ports import LOOPBACK
 from ottla_stack.secure_files import PROFILE, SecureFiles, files_of
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unreadable_state
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
 from ottla_stack.view import stack_listing, stack_table
+from ottla_stack.user_listeners import read_user_listeners
 
 Directory = Annotated[Path, typer.Option("--dir", help="The directory for data, logs and state.", envvar="OTTLA_DIR")]
 DEFAULT_DIRECTORY: Final = Path(".ottla")
@@ -50,6 +54,9 @@ def up(
         int,
         typer.Option(help="The port of etcd. The other ports follow from it: broker 0 has its Kafka port 508 below."),
     ] = DEFAULT_PORT_BASE,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address of loopback on which all processes listen, such as ::1.")
+    ] = LOOPBACK,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
     group_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
@@ -101,6 +108,8 @@ def up(
         _checked(mirror),
         files.ca if files else ca and ca.absolute(),
         files,
+        _checked_host(host),
+        read_user_listeners(secure=files is not None),
     )
     _check_ports(plan)
     with private_files():
@@ -147,12 +156,30 @@ def _make_missing(plan: StackPlan) -> None:
 
 
 def _check_ports(plan: StackPlan) -> None:
-    """Raise ConfigError if the stack's ports would be out of range."""
-    most = _LAST_PORT - (max(plan.ports()) - plan.port_base)
+    """Raise ConfigError if the stack's ports would be out of range, or if two listeners would have one address."""
+    most = _LAST_PORT - (max(address.port for _, address in plan.addresses()) - plan.port_base)
     if not 0 < plan.port_base <= most:
         raise config_error(
             f"--port-base {plan.port_base} leaves no room for the stack's ports", hint=f"use 1 to {most}"
         )
+    names: dict[HostPort, str] = {}
+    for name, address in plan.addresses():
+        other = names.setdefault(address, name)
+        if other != name:
+            raise config_error(
+                f"{other} and {name} would both listen on {address}",
+                hint="each next broker has the next ports, so leave room between the ports in kafka_listeners",
+            )
+
+
+def _checked_host(host: str) -> str:
+    """Return the host. Raises ConfigError unless it is an address of loopback, as etcd listens on no name."""
+    if not is_loopback(host) or host.lower() == "localhost":
+        raise config_error(
+            f"--host {host} is not an address of loopback",
+            hint="use 127.0.0.1 or ::1; to serve clients of other hosts, set kafka_listeners",
+        )
+    return host
 
 
 def _checked(mirror: Path | None) -> Path | None:
@@ -294,7 +321,7 @@ def _detach(plan: StackPlan, ready_within_s: float) -> int:
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [
         *(sys.executable, "-m", "ottla", "up", "--dir", str(plan.directory), "--port-base", str(plan.port_base)),
-        *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
+        *("--host", plan.host, "--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
         *("--group-coordinators", str(plan.group_coordinators), "--txn-coordinators", str(plan.txn_coordinators)),
         *(("--mirror", str(plan.mirror)) if plan.mirror else ()),
         *_secured_by(plan),

@@ -24,6 +24,7 @@ from typing import Final
 
 from ottla.errors import config_error
 from ottla_core.errors import OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.security.service_identity import Role
 from ottla_stack.ca.directory import CaDirectory
 from ottla_stack.ca.subject import CLIENT as CLIENT_KIND
@@ -146,7 +147,7 @@ class ContainerKeys:
 
     def _listener(self, broker: str) -> Subject:
         """Return the subject of a Kafka listener, which clients reach by the broker's name and from outside."""
-        outside = [address.rpartition(":")[0] for address in self.outside.split(",")]
+        outside = [HostPort.parse(address).host for address in self.outside.split(",")]
         return subject(LISTENER_KIND, broker, list(dict.fromkeys([broker, *outside, *LOCAL_HOSTS])))
 
     def _of_etcd(self, user: str) -> dict[str, Path]:

@@ -13,7 +13,6 @@ import importlib.util
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.host_port import HostPort
+from ottla_stack.ports import LOOPBACK, hold
 
 HISTORY_REVISIONS: Final = 10_000  # how far a follower may be behind before it needs a new snapshot
 _TICK_MS: Final = 20
@@ -55,16 +56,23 @@ class EtcdPlan:
     tls: EtcdTls | None = None
     flags: tuple[str, ...] = ()
     """These are further flags of etcd."""
+    host: str = LOOPBACK
 
     @property
     def endpoint(self) -> str:
         """This is the address for clients, as in the setting `etcd` of services."""
-        return f"{'https://' if self.tls else ''}127.0.0.1:{self.client_port}"
+        return f"{'https://' if self.tls else ''}{HostPort(self.host, self.client_port)}"
+
+    @property
+    def health(self) -> HostPort:
+        """This is the address for health checks."""
+        return HostPort(self.host, self.health_port)
 
     @property
     def command(self) -> list[str]:
-        client = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.client_port}"
-        peer = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.peer_port}"
+        scheme = "https" if self.tls else "http"
+        client = f"{scheme}://{HostPort(self.host, self.client_port)}"
+        peer = f"{scheme}://{HostPort(self.host, self.peer_port)}"
         command = [str(self.binary), "--name", "default", "--data-dir", str(_data_in(self.directory))]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
@@ -77,7 +85,7 @@ class EtcdPlan:
             command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls.client_ca)]
             command += ["--peer-cert-file", str(self.tls.certificate), "--peer-key-file", str(self.tls.key)]
             command += ["--peer-client-cert-auth", "--peer-trusted-ca-file", str(self.tls.client_ca)]
-            command += ["--listen-metrics-urls", f"http://127.0.0.1:{self.health_port}"]
+            command += ["--listen-metrics-urls", f"http://{self.health}"]
             # The gateway for HTTP would connect to etcd itself, with a certificate that is not for clients.
             command += ["--enable-grpc-gateway=false"]
         if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may diverge from their own log (etcd issue 13766)
@@ -126,11 +134,12 @@ def plan_etcd(
     *,
     binary: Path | None = None,
     tls: EtcdTls | None = None,
+    host: str = LOOPBACK,
 ) -> EtcdPlan:
     """Return a plan. It has `find_etcd()` unless a binary is given, and a free port for each that is 0."""
-    binary, client_port = binary or find_etcd(), client_port or _free_port()
-    health_port = _free_port() if tls else client_port
-    return EtcdPlan(directory, client_port, peer_port or _free_port(), binary, etcd_version(binary), health_port, tls)
+    binary, client_port = binary or find_etcd(), client_port or _free_port(host)
+    peer_port, health_port = peer_port or _free_port(host), _free_port(host) if tls else client_port
+    return EtcdPlan(directory, client_port, peer_port, binary, etcd_version(binary), health_port, tls, host=host)
 
 
 class EmbeddedEtcd:
@@ -158,7 +167,7 @@ class EmbeddedEtcd:
                 self.plan.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         deadline = time.monotonic() + timeout_s
-        while not is_ready(self.plan.health_port):
+        while not is_ready(self.plan.health):
             if self.pid is None:
                 raise self._failure("ended instead of starting")
             if time.monotonic() >= deadline:
@@ -190,9 +199,9 @@ class EmbeddedEtcd:
         )
 
 
-def is_ready(health_port: int) -> bool:
-    """Return whether the etcd with that port can take writes now, by its own health check."""
-    connection = http.client.HTTPConnection("127.0.0.1", health_port, timeout=_PROBE_TIMEOUT_S)
+def is_ready(health: HostPort) -> bool:
+    """Return whether the etcd with that address for health checks can take writes now, by its own health check."""
+    connection = http.client.HTTPConnection(*health, timeout=_PROBE_TIMEOUT_S)
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status == http.HTTPStatus.OK
@@ -252,8 +261,7 @@ def _text(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+def _free_port(host: str) -> int:
+    with hold(HostPort(host, 0)) as held:
+        port: int = held.getsockname()[1]
         return port

@@ -52,7 +52,7 @@ def make_users(address: str, security: EtcdSecurity, wanted: Wanted) -> int:
         raise config_error(f"{address} has no TLS, without which etcd knows nobody", hint="write https://host:port")
     files = security.read_tls()
     credentials = grpc.ssl_channel_credentials(files.ca, files.key, files.certificate)
-    with grpc.secure_channel(target(address), credentials, options=(("grpc.enable_http_proxy", 0),)) as channel:
+    with grpc.secure_channel(str(target(address)), credentials, options=(("grpc.enable_http_proxy", 0),)) as channel:
         etcd = _Etcd(channel, address, security)
         requests = list(changes(wanted, etcd.found()))
         for request in requests:

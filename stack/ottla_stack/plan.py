@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ottla_broker.listener_settings import ONLY_LISTENER, KafkaListener
+from ottla_core.host_port import HostPort
+from ottla_stack.ports import LOOPBACK
 from ottla_stack.secure_files import SecureFiles
+from ottla_stack.user_listeners import of_broker, settings_of
 
 DEFAULT_PORT_BASE: Final = 9600
 _ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR = 0, 1, 40, 50, 60
@@ -18,13 +23,18 @@ _KAFKA: Final = 9092 - DEFAULT_PORT_BASE
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """One process: its name, its command line, its gRPC and its admin port, and a broker's Kafka port, or else 0."""
+    """One process: its name, its command line, its gRPC and its admin port, and a broker's Kafka listeners."""
 
     name: str
     command: tuple[str, ...]
     port: int
     admin_port: int
-    kafka_port: int = 0
+    kafka: tuple[HostPort, ...] = ()
+
+    @property
+    def kafka_port(self) -> int:
+        """The port of a broker's first Kafka listener, or 0."""
+        return self.kafka[0].port if self.kafka else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,10 @@ class StackPlan:
     """It is the directory of `ottla ca`, from which each service has a certificate. Without it they need none."""
     secure: SecureFiles | None = None
     """With it all connections have TLS, clients log in, and ACLs say what they may do."""
+    host: str = LOOPBACK
+    """All processes listen on this address."""
+    listeners: tuple[KafkaListener, ...] = ()
+    """These are the first broker's Kafka listeners, if the user's settings have any."""
 
     @property
     def etcd_directory(self) -> Path:
@@ -58,7 +72,7 @@ class StackPlan:
     @property
     def bootstrap(self) -> str:
         """The brokers' addresses for clients."""
-        return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)
+        return ",".join(str(s.kafka[0]) for s in self.services() if s.kafka)
 
     @property
     def first_configs(self) -> dict[str, int]:
@@ -72,9 +86,12 @@ class StackPlan:
         """The token for the services' admin ports, or "" if they need none."""
         return self.secure.admin_token.read_text().strip() if self.secure is not None else ""
 
-    def ports(self) -> list[int]:
-        of_services = [p for s in self.services() for p in (s.port, s.admin_port, s.kafka_port) if p]
-        return [self.etcd_port, self.etcd_peer_port, *of_services]
+    def addresses(self) -> list[tuple[str, HostPort]]:
+        """Return where processes listen, with the name of each."""
+        own = [("etcd", port) for port in (self.etcd_port, self.etcd_peer_port)]
+        own += [(service.name, port) for service in self.services() for port in (service.port, service.admin_port)]
+        kafka = [(service.name, address) for service in self.services() for address in service.kafka]
+        return [(name, HostPort(self.host, port)) for name, port in own] + kafka
 
     def services(self) -> list[ServicePlan]:
         """Return controllers, brokers, coordinators and the mirror, in the order in which they are started."""
@@ -88,25 +105,23 @@ class StackPlan:
 
     def _service(self, kind: str, number: int, port_offset: int) -> ServicePlan:
         port = self.port_base + port_offset
-        kafka_port = self.port_base + _KAFKA + number if kind == "broker" else 0
+        listeners = self._listeners(number) if kind == "broker" else ()
         settings: dict[str, object] = {"node-id": number, "port": port, "admin-port": port + _ADMIN}
         if kind == "mirror":
             settings["file"] = self.mirror
         else:
             scheme = "https://" if self.secure else ""
-            settings |= {"cluster-id": self.cluster_id, "etcd": f"{scheme}127.0.0.1:{self.etcd_port}"}
+            settings |= {"cluster-id": self.cluster_id, "etcd": f"{scheme}{HostPort(self.host, self.etcd_port)}"}
         if kind == "broker":
-            settings["data-dir"] = self.directory / f"broker-{number}"
-            settings["kafka-port"] = kafka_port
-            if self.mirror:
-                settings["mirrors"] = f"127.0.0.1:{self.port_base + _MIRROR}"
+            settings |= self._of_broker(number, listeners)
         if kind == "txn-coordinator":
             settings["transaction-two-phase-commit-enable"] = "true"  # for Spark's writes exactly once
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
         if self.secure:
-            settings.pop("kafka-port", None)
-            settings |= self.secure.settings(kind, kafka_port)
+            settings |= self.secure.settings(kind, *(listener.bound for listener in listeners))
+        if self.host != LOOPBACK:
+            settings |= {"host": self.host, "admin-host": self.host}
         if self.certificates:
             settings |= _internal_tls(self.certificates, f"{kind}-{number}")
         command = [
@@ -115,7 +130,27 @@ class StackPlan:
             f"ottla_{kind.replace('-', '_')}",
             *(f"--{key}={value}" for key, value in settings.items()),
         ]
-        return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN, kafka_port)
+        kafka = tuple(map(self._dialled, listeners))
+        return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN, kafka)
+
+    def _of_broker(self, number: int, listeners: Sequence[KafkaListener]) -> dict[str, object]:
+        settings: dict[str, object] = {"data-dir": self.directory / f"broker-{number}"}
+        if self.listeners:
+            settings |= settings_of(listeners)
+        elif not self.secure:
+            settings["kafka-port"] = listeners[0].bound.port
+        if self.mirror:
+            settings["mirrors"] = HostPort(self.host, self.port_base + _MIRROR)
+        return settings
+
+    def _listeners(self, number: int) -> list[KafkaListener]:
+        own = KafkaListener(ONLY_LISTENER, HostPort(self.host, self.port_base + _KAFKA))
+        return [of_broker(listener, number) for listener in self.listeners or (own,)]
+
+    def _dialled(self, listener: KafkaListener) -> HostPort:
+        """Return where clients on this machine reach a listener."""
+        bound = listener.bound
+        return HostPort(self.host, bound.port) if bound.is_every_interface else bound
 
 
 def _internal_tls(directory: Path, name: str) -> dict[str, object]:

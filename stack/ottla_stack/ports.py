@@ -8,6 +8,9 @@ import socket
 from collections import deque
 from typing import Final
 
+from ottla_core.host_port import HostPort
+
+LOOPBACK: Final = "127.0.0.1"
 _SPAN: Final = 200  # all ports of a stack lie within it, except for those of the Kafka protocol
 _KAFKA: Final = range(-508, -468)  # from the base: in a gap of another span, where no other stack has a port
 _LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so that no client takes one in between
@@ -31,9 +34,9 @@ def _claim(base: int) -> bool:
     claim = socket.socket()
     try:
         # It is bound without SO_REUSEADDR: two sockets that both have it may share a port while neither listens.
-        claim.bind(("127.0.0.1", base + _CLAIM))
+        claim.bind((LOOPBACK, base + _CLAIM))
         others = (*range(base, base + _CLAIM), *(base + offset for offset in _KAFKA))
-        if not all(is_free(port) for port in others):
+        if not all(is_free(HostPort(LOOPBACK, port)) for port in others):
             return False
         _claims.append(claim.detach())
     except OSError:
@@ -45,23 +48,23 @@ def _claim(base: int) -> bool:
     return True
 
 
-def hold(port: int) -> socket.socket:
-    """Keep a port of loopback for a server that is down, until the result is closed. Otherwise the kernel may give it
-    to the local end of any connection. Connections to it are refused, and the server may bind it. Raises OSError."""
-    held = socket.socket()
+def hold(address: HostPort) -> socket.socket:
+    """Keep an address of loopback for a server that is down, until the result is closed. Otherwise the kernel may give
+    it to the local end of any connection. Connections to it are refused, and the server may bind it. Raises OSError."""
+    held = socket.socket(socket.AF_INET6 if address.is_ipv6 else socket.AF_INET)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", port))
+        held.bind(address)
     except OSError:
         held.close()
         raise
     return held
 
 
-def is_free(port: int) -> bool:
-    """Return whether nothing on loopback holds the port now."""
+def is_free(address: HostPort) -> bool:
+    """Return whether nothing holds the address now."""
     try:
-        hold(port).close()
+        hold(address).close()
     except OSError:
         return False
     return True

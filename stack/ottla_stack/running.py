@@ -17,11 +17,13 @@ from typing import Final, Self, TypeVar
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.private_files import private_files
+from ottla_core.host_port import HostPort
 from ottla_stack.plan import StackPlan
-from ottla_stack.ports import free_port_base
+from ottla_stack.ports import LOOPBACK, free_port_base
 from ottla_stack.secure_files import files_of
 from ottla_stack.state import RunningProcess, StackState
 from ottla_stack.supervisor import STACK_STOP_LIMIT_S, end_orphans, not_ready
+from ottla_stack.user_listeners import read_user_listeners
 
 LIMIT_S: Final = 180.0
 STOP_LIMIT_S: Final = STACK_STOP_LIMIT_S + 5.0
@@ -34,7 +36,8 @@ class RunningStack:
     It has no txn-coordinators by default, because few programs need them, and each is a process. `mirror` is the file
     of a mirror that runs as well. The file must exist when the block begins. With `certificates`, a directory of
     `ottla ca`, services prove to each other who they are. Missing certificates are issued there. A `secure` stack has
-    TLS on all connections, and so has one whose directory was secured before. Its files are `plan.secure`.
+    TLS on all connections, and so has one whose directory was secured before. Its files are `plan.secure`. All
+    processes listen on `host`.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class RunningStack:
         mirror: Path | None = None,
         certificates: Path | None = None,
         secure: bool = False,
+        host: str = LOOPBACK,
     ) -> None:
         self.directory: Final = directory
         files = files_of(directory, secure=secure)
@@ -62,6 +66,8 @@ class RunningStack:
             mirror,
             files.ca if files else certificates,
             files,
+            host,
+            read_user_listeners(secure=files is not None),
         )
         self._secured_by: Final = ["--secure"] if secure else ["--ca", str(certificates)] if certificates else []
         self._log = directory / "up.log"
@@ -78,7 +84,7 @@ class RunningStack:
 
     def __enter__(self) -> Self:
         plan = self.plan
-        command = [sys.executable, "-m", "ottla", "up", "--dir", str(self.directory)]
+        command = [sys.executable, "-m", "ottla", "up", "--dir", str(self.directory), "--host", plan.host]
         command += ["--port-base", str(plan.port_base), "--brokers", str(plan.brokers)]
         command += ["--controllers", str(plan.controllers), "--group-coordinators", str(plan.group_coordinators)]
         command += ["--txn-coordinators", str(plan.txn_coordinators)]
@@ -128,9 +134,10 @@ class RunningStack:
 
     def _successor(self, old: RunningProcess) -> int | None:
         now = self.process(old.name)
-        if now is None or now.identity == old.identity or not_ready(now.admin_port, self.plan.admin_token) is not None:
+        if now is None or now.identity == old.identity:
             return None
-        return now.identity.pid
+        is_ready = not_ready(HostPort(self.plan.host, now.admin_port), self.plan.admin_token) is None
+        return now.identity.pid if is_ready else None
 
     def _ready(self) -> bool:
         assert self._up is not None, "it was started"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from ottla_core.host_port import HostPort
+
 ADMIN: Final = "admin"
 """The first user, who may do everything."""
 PROFILE: Final = "secure"
@@ -66,8 +68,9 @@ class SecureFiles:
         """The file of profiles for clients."""
         return self.directory / "clients.toml"
 
-    def settings(self, kind: str, kafka_port: int) -> dict[str, object]:
-        """Return the settings of a service of this kind, without those of calls between services."""
+    def settings(self, kind: str, *kafka: HostPort) -> dict[str, object]:
+        """Return the settings of a service of this kind, without those of calls between services. A broker takes
+        clients at the addresses `kafka`."""
         settings: dict[str, object] = {"admin-token-file": self.admin_token}
         if kind != "mirror":
             settings |= {
@@ -77,7 +80,7 @@ class SecureFiles:
             }
         if kind == "broker":
             settings |= {
-                "kafka-listeners": f"SASL_SSL://127.0.0.1:{kafka_port}",
+                "kafka-listeners": ",".join(f"SASL_SSL://{address}" for address in kafka),
                 "ssl-keystore-location": self.ca / f"listener-{LISTENER}.keystore.pem",
                 "ssl-truststore-location": self.ca / "ca.pem",
                 "sasl-enabled-mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",

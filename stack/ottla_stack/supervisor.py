@@ -27,6 +27,7 @@ from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.tasks import end_task
+from ottla_core.host_port import HostPort
 from ottla_core.process import lifecycle
 from ottla_stack.child import KILL_LIMIT_S, Child
 from ottla_stack.child_log import ChildLog, keep_trimmed
@@ -73,6 +74,7 @@ class Supervisor:
             plan.etcd_port,
             plan.etcd_peer_port,
             tls=None if plan.secure is None else EtcdTls(*plan.secure.etcd),
+            host=plan.host,
         )
         self._services: Final[dict[str, ServicePlan]] = {s.name: s for s in plan.services()}
         self._children: Final = [
@@ -112,7 +114,7 @@ class Supervisor:
             if service.name.startswith(_AFTER_BROKERS):
                 self._start_late()
             child, log = children[service.name], self._log_of(service.name)
-            ask = partial(not_ready, service.admin_port, self.plan.admin_token)
+            ask = partial(not_ready, HostPort(self.plan.host, service.admin_port), self.plan.admin_token)
             tell_at = time.monotonic() + _TELL_S
             while (reason := await asyncio.to_thread(ask)) is not None:
                 now = time.monotonic()
@@ -184,16 +186,16 @@ class Supervisor:
         return service.port, service.admin_port, service.kafka_port
 
 
-def not_ready(admin_port: int, token: str = "") -> str | None:
-    """Return None if the service on that admin port is ready, or else the reason why not. A service with a token tells
-    the reason only to those who have it."""
-    connection = HTTPConnection("127.0.0.1", admin_port, timeout=2.0)
+def not_ready(admin: HostPort, token: str = "") -> str | None:
+    """Return None if the service with that admin port is ready, or else the reason why not. A service with a token
+    tells the reason only to those who have it."""
+    connection = HTTPConnection(*admin, timeout=2.0)
     try:
         connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {token}"} if token else {})
         response = connection.getresponse()
         message = response.read().decode().strip()
     except (OSError, HTTPException) as error:
-        return f"no answer on port {admin_port} ({error})"
+        return f"no answer on port {admin.port} ({error})"
     else:
         return None if response.status == 200 else message
     finally:
@@ -202,12 +204,11 @@ def not_ready(admin_port: int, token: str = "") -> str | None:
 
 def check_ports(plan: StackPlan) -> None:
     """Raise, naming the port, if another process listens on one that this stack needs."""
-    names = {port: s.name for s in plan.services() for port in (s.port, s.admin_port, s.kafka_port)}
-    for port in plan.ports():
-        if not is_free(port):
+    for name, address in plan.addresses():
+        if not is_free(address):
             raise OttlaError(
                 ErrorCode.INVALID_REQUEST,
-                f"port {port} ({names.get(port, 'etcd')}) is in use",
+                f"port {address.port} ({name}) is in use",
                 hint="stop the process that listens there, or move all ports with --port-base",
             )
 

@@ -29,10 +29,10 @@ def test_it_runs_from_start_to_stop_and_again_on_the_same_ports(etcd: EmbeddedEt
     assert has_data(etcd.plan.directory)
     first, endpoint = etcd.pid, etcd.endpoint
     assert first is not None
-    assert is_ready(etcd.plan.client_port)
+    assert is_ready(etcd.plan.health)
     etcd.stop()
     assert etcd.pid is None
-    assert not is_ready(etcd.plan.client_port)
+    assert not is_ready(etcd.plan.health)
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
     etcd.start()
@@ -46,7 +46,7 @@ def test_a_stopped_process_is_ended_within_the_bound(etcd: EmbeddedEtcd) -> None
     stop(etcd.pid)
     etcd.stop(timeout_s=0.2)
     wait_until(lambda: etcd.pid is None, limit_s=1)
-    assert not is_ready(etcd.plan.client_port)
+    assert not is_ready(etcd.plan.health)
 
 
 def test_data_of_a_later_etcd_is_refused_in_words(tmp_path: Path) -> None:

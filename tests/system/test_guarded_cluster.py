@@ -24,6 +24,7 @@ from users import PASSWORDS, Users
 from waiting import LIMIT_S, wait_until
 
 import ottla
+from ottla_core.host_port import HostPort
 from ottla_core.security.scram import MECHANISMS
 from ottla_stack.plan import ServicePlan, StackPlan
 from ottla_stack.ports import free_port_base
@@ -100,7 +101,7 @@ class Guarded:
 
     def _is_ready(self, service: ServicePlan) -> bool:
         assert self.processes[service.name].poll() is None, self.log(service.name).read_text()
-        return not_ready(service.admin_port) is None
+        return not_ready(HostPort(self.plan.host, service.admin_port)) is None
 
     def stop(self) -> None:
         for process in reversed(self.processes.values()):

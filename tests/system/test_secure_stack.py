@@ -73,7 +73,7 @@ def test_the_first_user_logs_in_by_the_profile_and_others_need_acls(stack: Runni
 def test_no_port_but_the_admin_ports_serves_plaintext(stack: RunningStack) -> None:
     """A service answers plaintext with nothing, or with an alert of TLS. Admin ports are on loopback."""
     admin = {service.admin_port for service in stack.plan.services()}
-    ports = set(stack.plan.ports()) - admin
+    ports = {address.port for _, address in stack.plan.addresses()} - admin
     assert len(ports) == 7
     for port in sorted(ports):
         for request in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff"):

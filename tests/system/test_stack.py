@@ -181,6 +181,20 @@ def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
     assert state is None or not state.processes
 
 
+@pytest.mark.story("stack-without-its-users-listeners")
+def test_a_stack_takes_the_kafka_listeners_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port_base()
+    monkeypatch.setenv("OTTLA_BROKER__KAFKA_LISTENERS", f"IN://[::1]:{port},OUT://127.0.0.1:{port + 10}")
+    with RunningStack(tmp_path / "s", brokers=2, group_coordinators=0) as stack:
+        assert stack.bootstrap == f"[::1]:{port},[::1]:{port + 1}"
+        for host, first in (("[::1]", port), ("127.0.0.1", port + 10)):
+            with Wire(f"{host}:{first + 1}") as wire:
+                assert sorted(b.kafka_address for b in wire.metadata().brokers) == [
+                    f"[::1]:{port}",
+                    f"[::1]:{port + 1}",
+                ]
+
+
 @pytest.mark.feature(118)
 def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> None:
     with (

@@ -19,8 +19,8 @@ def _in_plaintext_first(original, address, limit_s, entry):
     return original(address, limit_s, entry)
 
 
-def _without_a_token(original, self, kind, kafka_port):
-    settings = original(self, kind, kafka_port)
+def _without_a_token(original, self, kind, *kafka):
+    settings = original(self, kind, *kafka)
     del settings["admin-token-file"]
     return settings
 

@@ -83,4 +83,14 @@ STORIES = (
         "`ottla.testing`: a produce that came just as a pause ended was carried out before those that waited",
         instead_of("ottla_stack.faults:_Gate.is_clear", lambda original, self: not self._queue.locked()),
     ),
+    Story(
+        "ipv6-addresses-without-brackets",
+        "No service could listen on an IPv6 address: hosts and ports were joined without brackets",
+        instead_of("ottla_core.host_port:HostPort.__str__", lambda original, self: f"{self.host}:{self.port}"),
+    ),
+    Story(
+        "stack-without-its-users-listeners",
+        "`ottla up` took no Kafka listeners: its brokers refused to have them beside a kafka_port that no user had set",
+        skipped("ottla_stack.user_listeners:read_user_listeners", ()),
+    ),
 )

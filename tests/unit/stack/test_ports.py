@@ -12,6 +12,7 @@ import pytest
 
 from ottla_cli.failures import ExitCode
 from ottla_cli.main import run
+from ottla_core.host_port import HostPort
 from ottla_stack.ports import free_port_base, hold, is_free
 
 
@@ -34,19 +35,19 @@ def test_one_process_keeps_its_last_claims_and_so_never_runs_out_of_spans() -> N
 def test_a_held_port_is_refused_given_to_no_other_and_bound_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
-    with hold(address[1]):
+    with hold(HostPort(*address)):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address, timeout=5)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(address)
         with socket.create_server(address) as again, socket.create_connection(address, timeout=5):
             assert again.accept()[0].close() is None
-    assert is_free(address[1])
+    assert is_free(HostPort(*address))
 
 
 def test_a_port_that_is_served_is_not_held() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(OSError, match="in use"):
-        hold(server.getsockname()[1])
+        hold(HostPort(*server.getsockname()))
 
 
 def test_a_port_base_without_room_for_the_ports_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
