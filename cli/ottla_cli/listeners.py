@@ -17,7 +17,6 @@ from ottla.client.security.security import Security
 from ottla_cli.failures import in_cli_terms
 from ottla_cli.health import Problem
 from ottla_core.host_port import HostPort
-from ottla_core.process.exposure import is_loopback
 
 if TYPE_CHECKING:
     from ottla.admin.admin import BrokerInfo, ClusterInfo
@@ -112,12 +111,14 @@ class Expected:
         return None
 
     def _unmet(self, look: Look) -> Problem:
-        address, host = look.address, HostPort.parse(look.address).host
-        came_as = HostPort.parse(self.entry).host if self.entry else ""
-        if look.met is Met.CONNECTION_REFUSED and came_as and is_loopback(host) and not is_loopback(came_as):
-            problem = f"{host} is this machine, where nothing listens at {address}; the broker is on {came_as}"
+        address, place = look.address, HostPort.parse(look.address)
+        entry = HostPort.parse(self.entry) if self.entry else None
+        if look.met is not Met.CONNECTION_REFUSED or entry is None:
+            return unmet(look, self._advertise(address))
+        if place.is_loopback and not entry.is_loopback:
+            problem = f"{place.host} is this machine, where nothing listens at {address}; the broker is on {entry.host}"
             return Problem(problem, self._advertise(address))
-        if look.met is Met.CONNECTION_REFUSED and came_as == host and self.entry not in self.brokers.values():
+        if place.host == entry.host and self.entry not in self.brokers.values():
             problem = (
                 f"nothing listens at {address}, but a broker does at {self.entry}: "
                 "its port is published under another number"

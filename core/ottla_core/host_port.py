@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple, Self
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -58,6 +58,21 @@ class HostPort(_HostPort):
     def is_every_interface(self) -> bool:
         """Whether the host means every interface of its machine. Such an address can be bound, but not dialled."""
         return self.host in _EVERY_INTERFACE
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the host: it is in 127.0.0.0/8, or it is ::1 or localhost.
+
+        No other name counts, because what a name resolves to may change.
+        """
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            address = ip_address(self.host)
+        except ValueError:
+            return False
+        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+        return (mapped or address).is_loopback
 
 
 def _is_host(host: str) -> bool:

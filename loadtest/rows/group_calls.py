@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from ottla.client.kafka.transport import KafkaTransport
 from ottla_core.errors import OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.routing import shard_of
 from ottla_core.rpc.aio import AioPeer
 from ottla_proto import group_pb2 as pb
@@ -32,7 +33,7 @@ class GroupCalls:
 
     def __init__(self, stack: RunningStack) -> None:
         self._coordinators: Final = {
-            service.name: f"127.0.0.1:{service.port}"
+            service.name: str(HostPort(stack.plan.host, service.port))
             for service in stack.plan.services()
             if service.name.startswith("group-coordinator-")
         }

@@ -20,6 +20,7 @@ from typing import Any, Final
 import ottla
 from loadtest.rows.footprint import cpu_seconds
 from loadtest.rows.group_calls import GroupCalls
+from ottla_core.host_port import HostPort
 from ottla_core.model import TopicPartition
 from ottla_core.process import descriptors
 from ottla_proto import group_pb2 as pb
@@ -70,7 +71,8 @@ def longest_turn_s(stack: RunningStack) -> float:
     """The longest turn of the coordinator's loop since it began, in CPU seconds."""
     process = stack.process(_COORDINATOR)
     assert process is not None
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.admin_port}/metrics", timeout=30) as response:
+    admin = HostPort(stack.plan.host, process.admin_port)
+    with urllib.request.urlopen(f"http://{admin}/metrics", timeout=30) as response:
         lines = response.read().decode().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(_LONGEST_TURN + " "))
 

@@ -28,7 +28,6 @@ from ottla_core.errors import OttlaError
 from ottla_core.files.private_files import private_files, warning_of
 from ottla_core.host_port import HostPort
 from ottla_core.plural import counted
-from ottla_core.process.exposure import is_loopback
 from ottla_mirror import mirror_file
 from ottla_stack.embedded_etcd import has_data
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
@@ -174,7 +173,7 @@ def _check_ports(plan: StackPlan) -> None:
 
 def _checked_host(host: str) -> str:
     """Return the host. Raises ConfigError unless it is an address of loopback, as etcd listens on no name."""
-    if not is_loopback(host) or host.lower() == "localhost":
+    if not HostPort(host, 0).is_loopback or host.lower() == "localhost":
         raise config_error(
             f"--host {host} is not an address of loopback",
             hint="use 127.0.0.1 or ::1; to serve clients of other hosts, set kafka_listeners",

@@ -12,7 +12,7 @@ from tools import house
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 WHEEL = [Path(package) for package in PROJECT["hatch"]["build"]["targets"]["wheel"]["packages"]]
-WORDS = {"clock", "errors", "forks", "model", "plural", "routing", "telemetry", "transactions"}
+WORDS = {"clock", "errors", "forks", "host_port", "model", "plural", "routing", "telemetry", "transactions"}
 """What every part of the product speaks of. Whatever has a subject of its own has a folder."""
 
 SERVICE = {"__main__", "app", "config", "listener_settings", "metrics", "service"}

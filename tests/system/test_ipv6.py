@@ -58,8 +58,7 @@ def test_addresses_have_brackets_wherever_they_are_shown(stack: RunningStack) ->
         assert [broker.kafka_address for broker in described.brokers] == [stack.bootstrap]
         assert admin.configs.get(broker=0)["listeners"].value == f"PLAINTEXT://{stack.bootstrap}"
         controller = next(service for service in stack.plan.services() if service.name == "controller-0")
-        assert described.controller is not None
-        assert described.controller.address == str(HostPort(HOST, controller.port))
+        assert described.controller_address == str(HostPort(HOST, controller.port))
 
 
 def test_brokers_forward_to_the_mirror(stack: RunningStack) -> None:

@@ -16,7 +16,7 @@ from ottla_core.files.private_files import private_files, warning_of
 from ottla_core.files.secret_file import NO_FILE
 from ottla_core.host_port import HostPort
 from ottla_core.process import lifecycle, service_config
-from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
+from ottla_core.process.exposure import Endpoint, check_exposure
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def _check_etcd(settings: EtcdSettings, *, insecure: bool) -> None:
         )
     security = EtcdSecurity.of(settings)
     in_plaintext = [e for e in settings.etcd if security.user and not etcd_security.has_tls(e)]
-    exposed = [endpoint for endpoint in in_plaintext if not is_loopback(etcd_security.target(endpoint).host)]
+    exposed = [endpoint for endpoint in in_plaintext if not etcd_security.target(endpoint).is_loopback]
     if exposed and not insecure:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,

@@ -14,8 +14,9 @@ import ottla_group_coordinator.__main__
 import ottla_mirror.__main__
 import ottla_txn_coordinator.__main__
 from ottla_core.errors import OttlaError
+from ottla_core.host_port import HostPort
 from ottla_core.process import lifecycle
-from ottla_core.process.exposure import Endpoint, check_exposure, is_loopback
+from ottla_core.process.exposure import Endpoint, check_exposure
 
 SERVICES = pytest.mark.parametrize(
     "main",
@@ -60,7 +61,7 @@ def refusal(
     "host", ["127.0.0.1", "127.255.0.9", "::1", "[::1]", "::ffff:127.0.0.1", "localhost", "LOCALHOST"]
 )
 def test_loopback_is_what_only_this_host_reaches(host: str) -> None:
-    assert is_loopback(host)
+    assert HostPort(host, 9092).is_loopback
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_loopback_is_what_only_this_host_reaches(host: str) -> None:
     ],
 )
 def test_every_other_address_and_name_may_be_reached_by_other_hosts(host: str) -> None:
-    assert not is_loopback(host)
+    assert not HostPort(host, 9092).is_loopback
 
 
 def test_what_is_protected_may_listen_everywhere() -> None:
