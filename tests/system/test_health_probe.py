@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
 from waiting import LIMIT_S
 
 from ottla_core.process.admin_http import AdminHttp
@@ -18,9 +19,10 @@ async def probe(*arguments: str) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr).strip()
 
 
-async def test_the_exit_code_says_whether_it_serves_and_the_words_say_why_not() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_the_exit_code_says_whether_it_serves_and_the_words_say_why_not(host: str) -> None:
     why: list[str | None] = ["not registered yet"]
-    http = AdminHttp("127.0.0.1", 0, Metrics(), lambda: why[0])
+    http = AdminHttp(host, 0, Metrics(), lambda: why[0])
     await http.start()
     port = str(http.port)
     try:

@@ -37,6 +37,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
 @pytest.mark.story("ipv6-addresses-without-brackets")
 def test_a_transaction_and_a_group_need_all_services(stack: RunningStack) -> None:
     assert stack.bootstrap.startswith("[::1]:")
+    with ottla.Admin(stack.bootstrap) as admin:
+        admin.topics.create("orders", partitions=1)
     with ottla.Producer(stack.bootstrap, transactional_id="t") as producer, producer.transaction():
         for n in range(3):
             producer.send(f"{n}", topic="orders")

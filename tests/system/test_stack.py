@@ -189,10 +189,9 @@ def test_a_stack_takes_the_kafka_listeners_of_the_settings(tmp_path: Path, monke
         assert stack.bootstrap == f"[::1]:{port},[::1]:{port + 1}"
         for host, first in (("[::1]", port), ("127.0.0.1", port + 10)):
             with Wire(f"{host}:{first + 1}") as wire:
-                assert sorted(b.kafka_address for b in wire.metadata().brokers) == [
-                    f"[::1]:{port}",
-                    f"[::1]:{port + 1}",
-                ]
+                wait_for(lambda wire=wire: len(wire.metadata().brokers) == 2, "both brokers")
+                told = sorted(broker.address for broker in wire.metadata().brokers)
+            assert told == [f"{host}:{first}", f"{host}:{first + 1}"]
 
 
 @pytest.mark.feature(118)

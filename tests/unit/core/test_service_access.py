@@ -114,3 +114,11 @@ def test_names_of_hosts_in_a_certificate_are_no_role() -> None:
 def test_without_certificates_nobody_is_asked() -> None:
     context = context_of([], "ipv4:127.0.0.1:1")
     assert (context.principal, context.caller) == (ANONYMOUS, None)
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [("ipv4:127.0.0.1:1", "127.0.0.1"), ("ipv6:%5B::1%5D:1", "::1"), ("ipv6:[fe80::1%25lo]:1", "fe80::1%lo")],
+)
+def test_the_host_of_a_caller_has_no_brackets(peer: str, host: str) -> None:
+    assert context_of([], peer).client_host == host
