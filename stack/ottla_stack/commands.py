@@ -35,8 +35,8 @@ from ottla_stack.ports import LOOPBACK
 from ottla_stack.secure_files import PROFILE, SecureFiles, files_of
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unreadable_state
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
-from ottla_stack.view import stack_listing, stack_table
 from ottla_stack.user_listeners import read_user_listeners
+from ottla_stack.view import stack_listing, stack_table
 
 Directory = Annotated[Path, typer.Option("--dir", help="The directory for data, logs and state.", envvar="OTTLA_DIR")]
 DEFAULT_DIRECTORY: Final = Path(".ottla")
