@@ -11,6 +11,7 @@ from loadtest.kafka.comparison import Figure, Goal, Pair
 from ottla_broker.kafka.authorization.access import EVERYTHING, Access
 from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.wire.frames import Caller
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.security.acl import Acl, Permission
@@ -27,7 +28,7 @@ _CHECKS: Final = 200_000
 
 def measure(pairs: int) -> list[Pair]:
     """Time the check of a Produce, with many ACLs, against no authorizer."""
-    current = CurrentAuthorizer(AuthorizerSettings(), SimpleNamespace(image=_image()), DiskThreads())
+    current = CurrentAuthorizer(AuthorizerSettings(), SimpleNamespace(image=_image()), DiskThreads(), FetchPurgatory())
     caller = Caller("127.0.0.1", "127.0.0.1")
 
     def added_us() -> float:

@@ -11,7 +11,7 @@ from guarded import GROUP, TOPIC, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_
 
 from ottla_broker.kafka.api import Api
 from ottla_broker.kafka.apis import APIS, served
-from ottla_broker.kafka.authorization.access import LimitedAccess
+from ottla_broker.kafka.authorization.access import Access, LimitedAccess
 from ottla_broker.kafka.authorization.needs import Need
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.message import Message
@@ -245,6 +245,9 @@ class Asked(LimitedAccess):
 
     def allows_any(self, operation: Operation, resource_type: ResourceType) -> bool:
         return self.allows(operation, resource_type)
+
+    def as_of_now(self) -> Access:
+        return self
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
         return 0

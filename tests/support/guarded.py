@@ -136,7 +136,9 @@ class GuardedBroker:
         threads = DiskThreads()
         table = _Table()
         numbers = iter(range(1, 1000))
-        self.authorizer = authorizer or CurrentAuthorizer(settings or AuthorizerSettings(), self, threads)
+        self.authorizer = authorizer or CurrentAuthorizer(
+            settings or AuthorizerSettings(), self, threads, table.consumers
+        )
         backend = _Backend(
             self,
             node_id=0,

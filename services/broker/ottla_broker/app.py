@@ -176,7 +176,13 @@ class _Parts:
         self.credentials = CredentialsFile(config.sasl_credentials_file)
         self.keystore = None if config.tls is None else Keystore(config.tls, self.threads, clock)
         settings = config.authorizer
-        self.authorizer = None if settings is None else CurrentAuthorizer(settings, metadata, self.threads)
+        self.authorizer = (
+            None
+            if settings is None
+            else CurrentAuthorizer(settings, metadata, self.threads, self.replicas.table.consumers)
+        )
+        if self.authorizer is not None:
+            metadata.on_change(self.authorizer.on_image)
         self.kafka = self._kafka_side(backend, around_kafka)
         self._serve()
         self.registration = self._registration(incarnation)

@@ -27,6 +27,16 @@ def _without_a_token(original, self, kind, *kafka):
 
 STORIES = (
     Story(
+        "revocation-that-waits-for-a-request",
+        "With more than 1,000 ACLs, the first request after a revocation was allowed, however late it came",
+        skipped("ottla_broker.kafka.authorization.current_authorizer:CurrentAuthorizer.on_image"),
+    ),
+    Story(
+        "revocation-that-a-parked-fetch-outlives",
+        "A fetch that waited when its ACL was removed returned the records that were written afterwards",
+        instead_of("ottla_broker.kafka.authorization.access:LimitedAccess.as_of_now", lambda original, access: access),
+    ),
+    Story(
         "secured-stack-names-topics-to-everybody",
         "The admin ports of a secured stack had no token, so every user of the host could read its topics and groups",
         instead_of("ottla_stack.secure_files:SecureFiles.settings", _without_a_token),

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from ottla_broker.machines.fetch_session import FetchSession, Watchers
 from ottla_broker.machines.follower_session import FollowerSession, FollowerSessions
+from ottla_core.event_loop.slices import sliced
 from ottla_core.model import PartitionId
 
 
@@ -96,6 +97,10 @@ class FetchPurgatory(Watchers[FetchSession[Any, Any, DelayedFetch]]):
             yield session.parked
         finally:
             session.end()
+
+    async def wake_all(self) -> None:
+        """Have every fetch look at its partitions again, a few partitions in each turn of the loop."""
+        await sliced(self.wake, list(self.partitions))
 
     async def park(self, delayed: DelayedFetch, deadline: float, missing_bytes: int) -> bool:
         """Sleep as `DelayedFetch.sleep` does, and count as parked until then."""

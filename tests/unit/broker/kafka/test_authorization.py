@@ -35,6 +35,7 @@ from authorization_cells import (
 )
 from guarded import DENIED, GROUP, TOPIC, TOPIC_ID, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
 from private_cells import PRIVATE_CASES, try_private
+from waiting import until
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.kafka.apis import APIS
@@ -45,6 +46,7 @@ from ottla_broker.kafka.forwarding import coordinator_calls
 from ottla_broker.kafka.network.connection import CloseConnectionError
 from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 from ottla_broker.kafka.wire.frames import Caller
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.acl import Acl, Permission
@@ -386,13 +388,14 @@ async def test_one_authorizer_is_made_for_each_revision(monkeypatch: pytest.Monk
 async def test_while_many_acls_are_prepared_the_former_ones_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_authorizer, "_FEW", 0)
     broker = GuardedBroker()
-    caller, current = Caller("10.0.0.2", "10.0.0.1"), broker.authorizer
+    caller, current, before = Caller("10.0.0.2", "10.0.0.1"), broker.authorizer, broker.image
+    await current.start()
     assert current.access(caller).allows(*READ_GROUP) is False
     broker.grant(READ_GROUP.acl())
+    current.on_image(before, broker.image)
     assert current.access(caller).allows(*READ_GROUP) is False
-    async with asyncio.timeout(20):
-        while not current.access(caller).allows(*READ_GROUP):
-            await asyncio.sleep(0)
+    await until(lambda: current.access(caller).allows(*READ_GROUP))
+    await current.stop()
 
 
 # ---- settings --------------------------------------------------------------------------------------------------------
@@ -412,7 +415,7 @@ def test_the_authorizer_has_kafkas_settings(name: str) -> None:
 
 async def test_no_request_makes_the_first_authorizer(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = GuardedBroker(READ_GROUP.acl())
-    current = CurrentAuthorizer(AuthorizerSettings(), broker, DiskThreads())
+    current = CurrentAuthorizer(AuthorizerSettings(), broker, DiskThreads(), FetchPurgatory())
     await current.start()
 
     def refuse(*_: object, **arguments: object) -> None:
@@ -420,6 +423,46 @@ async def test_no_request_makes_the_first_authorizer(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(current_authorizer, "Authorizer", refuse)
     assert current.access(Caller("", "")).is_limited
+    await current.stop()
+
+
+class Woken(asyncio.Event):
+    """Fetches that note that they were woken."""
+
+    async def wake_all(self) -> None:
+        self.set()
+
+
+@pytest.mark.story("revocation-that-waits-for-a-request")
+async def test_the_first_request_after_a_revocation_is_decided_by_the_new_acls() -> None:
+    """However many ACLs there are: the authorizer of many is made beside the loop, and no request waits for it."""
+    others = [Grant(Operation.READ, ResourceType.TOPIC, f"t{number}").acl() for number in range(1_000)]
+    broker, woken = GuardedBroker(READ_GROUP.acl(), *others), Woken()
+    current = CurrentAuthorizer(AuthorizerSettings(), broker, DiskThreads(), woken)
+    await current.start()
+    assert current.access(broker.caller).allows(*READ_GROUP)
+    for granted in (others, [*others, READ_GROUP.acl()], others):
+        before = broker.image
+        broker.grant(*granted)
+        woken.clear()
+        current.on_image(before, broker.image)
+        await asyncio.wait_for(woken.wait(), 20)
+        assert current.access(broker.caller).allows(*READ_GROUP) == (len(granted) > len(others))
+    await current.stop()
+
+
+async def test_acls_that_change_while_an_authorizer_is_made_are_followed() -> None:
+    others = [Grant(Operation.READ, ResourceType.TOPIC, f"t{number}").acl() for number in range(1_000)]
+    broker, woken = GuardedBroker(*others), Woken()
+    current = CurrentAuthorizer(AuthorizerSettings(), broker, DiskThreads(), woken)
+    await current.start()
+    for granted in ([READ_GROUP.acl(), *others], others):
+        before = broker.image
+        broker.grant(*granted)
+        current.on_image(before, broker.image)
+        await asyncio.sleep(0)
+    await until(lambda: current.access(broker.caller).revision == broker.image.acls_revision)
+    assert not current.access(broker.caller).allows(*READ_GROUP)
     await current.stop()
 
 
@@ -439,4 +482,4 @@ def test_without_an_authorizer_everything_is_allowed() -> None:
     assert EVERYTHING.allows_any(Operation.WRITE, ResourceType.TOPIC)
     assert EVERYTHING.refused(Operation.ALTER) is None
     assert not EVERYTHING.is_limited
-    assert CurrentAuthorizer(AuthorizerSettings(), GuardedBroker(), DiskThreads()).access(Caller("", "")).is_limited
+    assert GuardedBroker().authorizer.access(Caller("", "")).is_limited

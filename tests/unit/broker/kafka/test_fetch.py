@@ -17,18 +17,28 @@ from kio_messages import read
 from led import ALONE, TOPIC, Led
 from waiting import until
 
+from ottla_broker.kafka.authorization.access import EVERYTHING, Access
+from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.handlers import fetch
 from ottla_broker.kafka.wire.fetch_request import FINAL_EPOCH, FetchRequest, RequestedPartition, TopicKey
 from ottla_broker.kafka.wire.frames import Caller, KafkaContext
+from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.authorizer_settings import AuthorizerSettings
+from ottla_core.security.principal import ANONYMOUS
+from ottla_core.security.resource import PatternType, ResourceType
+from ottla_proto.operation import Operation
 
 VERSION = 12
 """The last one that names topics."""
+IMAGE = ClusterImage("c")
+CALLER = Caller("127.0.0.1", "127.0.0.1")
 
 
 def told(answer: Any) -> dict[int, tuple[int, int, int, bytes]]:
@@ -55,6 +65,7 @@ class Client:
         self.sessions = FetchSessions(lambda: next(numbers), led.consumers)
         self.session_id = 0
         self.epoch = 0
+        self.access: Access = EVERYTHING
 
     def id_of(self, topic: str, number: int) -> PartitionId | None:
         known = self.ids.get(topic)
@@ -82,12 +93,12 @@ class Client:
             replicas=SimpleNamespace(table=self.led),
             sessions=self.sessions,
             id_of=self.id_of,
-            image=ClusterImage("c"),
+            image=IMAGE,
             node_id=1,
         )
         gone: list[tuple[TopicKey, int]] = [("t", number) for number in forgotten]
         request = FetchRequest(-1, max_wait_ms, 1, 1 << 20, 0, session_id, epoch, named, gone, "")
-        context = KafkaContext(VERSION, 1, "me", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
+        context = KafkaContext(VERSION, 1, "me", Reader(memoryview(b"")), CALLER, self.access)
         written = await fetch.handle(cast(Backend, backend), request, context)
         return read(load_response_schema(1, VERSION), b"".join(written))
 
@@ -174,6 +185,48 @@ async def test_a_full_fetch_ends_the_parked_one_of_the_session_that_it_replaces(
     assert list(await client.ask(RequestedPartition("t", 1, -1, 0, 1 << 20))) == [1]
     assert await asyncio.wait_for(fetching, 20) == {}
     assert set(client.led.consumers.partitions) == {client.led.id(1)}
+
+
+@pytest.mark.story("revocation-that-a-parked-fetch-outlives")
+@pytest.mark.parametrize("others", [0, 1_000], ids=["few ACLs", "many ACLs"])
+async def test_a_parked_fetch_is_decided_anew_when_its_acl_is_gone(client: Client, others: int) -> None:
+    more = {b"%d" % number: _may_read(f"t{number}") for number in range(others)}
+    metadata = SimpleNamespace(image=replace(IMAGE, acls={b"t": _may_read("t"), **more}, acls_revision=1))
+    authorizer = CurrentAuthorizer(AuthorizerSettings(), metadata, DiskThreads(), client.led.consumers)
+    await authorizer.start()
+    client.access = authorizer.access(CALLER)
+    fetching = client.parked()
+    await until(lambda: client.led.consumers.parked)
+
+    before = metadata.image
+    metadata.image = replace(before, acls=more, acls_revision=2)
+    authorizer.on_image(before, metadata.image)
+    told = await asyncio.wait_for(fetching, 20)
+    assert {n: code for n, (code, _, _) in told.items()} == dict.fromkeys(
+        range(3), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+    await authorizer.stop()
+
+
+async def test_a_parked_fetch_waits_on_when_the_acls_of_others_change(client: Client) -> None:
+    metadata = SimpleNamespace(image=replace(IMAGE, acls={b"t": _may_read("t")}, acls_revision=1))
+    authorizer = CurrentAuthorizer(AuthorizerSettings(), metadata, DiskThreads(), client.led.consumers)
+    await authorizer.start()
+    client.access = authorizer.access(CALLER)
+    fetching = client.parked()
+    await until(lambda: client.led.consumers.parked)
+    client.led.since()
+    before = metadata.image
+    metadata.image = replace(before, acls={**before.acls, b"u": _may_read("u")}, acls_revision=2)
+    authorizer.on_image(before, metadata.image)
+    await until(lambda: client.led.since() == [0, 1, 2] and client.led.consumers.parked)
+    client.led.append(2)
+    assert list(await asyncio.wait_for(fetching, 20)) == [2]
+    await authorizer.stop()
+
+
+def _may_read(topic: str) -> Acl:
+    return Acl(ResourceType.TOPIC, topic, PatternType.LITERAL, ANONYMOUS, "*", Operation.READ, Permission.ALLOW)
 
 
 @pytest.mark.story("last-fetch-waits")

@@ -6,7 +6,7 @@ nothing. Named resources are asked for before anyone looks whether they exist, s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -77,6 +77,10 @@ class Access:
         hidden = await self.hidden(operation, resource_type, names)
         return {name: _refusal(operation, resource_type, name) for name in hidden}
 
+    def as_of_now(self) -> Access:
+        """Return what the client may do now. It is for a request that has waited, and may be this very access."""
+        return self
+
     def operations(self, resource_type: ResourceType, name: str) -> int:
         """Return the bit field of Kafka's authorized operations on the resource (KIP-430)."""
         return sum(1 << operation for operation in SUPPORTED_OPERATIONS[resource_type])
@@ -86,14 +90,16 @@ EVERYTHING: Final = Access()
 
 
 class LimitedAccess(Access):
-    """Access to what an authorizer allows to the principal of a connection."""
+    """Access to what an authorizer allows to the principal of a connection. `latest` returns the authorizer that
+    decides now. It decides for as long as this access is used, so that the answers to one request agree."""
 
-    __slots__ = ("_authorizer", "_decisions")
+    __slots__ = ("_authorizer", "_decisions", "_latest")
 
     is_limited = True
 
-    def __init__(self, authorizer: Authorizer, decisions: Decisions) -> None:
-        self._authorizer: Final = authorizer
+    def __init__(self, latest: Callable[[], Authorizer], decisions: Decisions) -> None:
+        self._latest: Final = latest
+        self._authorizer: Final = latest()
         self._decisions: Final = decisions
 
     @property
@@ -115,6 +121,9 @@ class LimitedAccess(Access):
         once = dict.fromkeys(names)
         allowed = await sliced(lambda name: self.allows(operation, resource_type, name), once)
         return {name: None for name, is_allowed in zip(once, allowed, strict=True) if not is_allowed}.keys()
+
+    def as_of_now(self) -> Access:
+        return self if self._latest() is self._authorizer else LimitedAccess(self._latest, self._decisions)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
         supported = SUPPORTED_OPERATIONS[resource_type]

@@ -10,6 +10,7 @@ from ottla_broker.kafka.authorization.access import Access, LimitedAccess
 from ottla_broker.kafka.wire.frames import Caller
 from ottla_broker.storage.disk_threads import DiskThreads
 from ottla_core.cluster.image import ClusterImage
+from ottla_core.event_loop.tasks import end_task
 from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.authorizer_settings import AuthorizerSettings
 
@@ -22,48 +23,72 @@ class _Metadata(Protocol):
     def image(self) -> ClusterImage: ...
 
 
-class CurrentAuthorizer:
-    """The authorizer of the latest ACLs, made once for each revision of them, by the first request that needs it.
+class _Waiting(Protocol):
+    async def wake_all(self) -> None:
+        """Have parked fetches look at their partitions again."""
+        ...
 
-    While one of many ACLs is made in a thread, the former one decides. As in Kafka, a broker learns of an ACL shortly
-    after it was created. The first one is made before the listeners open, so no request waits for it.
+
+class CurrentAuthorizer:
+    """The authorizer of the latest ACLs, made once for each revision of them.
+
+    One of few ACLs is made by the first request that needs it. One of many is made in a thread as soon as the broker
+    learns of the ACLs, and the former one decides until then. As in Kafka, a broker learns of an ACL shortly after it
+    was created. The first one is made before the listeners open, so no request waits for it.
+
+    Fetches that wait are woken by new ACLs, because the former ones have decided about them.
     """
 
-    def __init__(self, settings: AuthorizerSettings, metadata: _Metadata, threads: DiskThreads) -> None:
+    def __init__(
+        self, settings: AuthorizerSettings, metadata: _Metadata, threads: DiskThreads, fetches: _Waiting
+    ) -> None:
         self._settings: Final = settings
         self._metadata: Final = metadata
         self._threads: Final = threads
+        self._fetches: Final = fetches
         self._authorizer: Authorizer | None = None
-        self._making: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._is_running = False
 
     async def start(self) -> None:
         await self._make(self._metadata.image)
+        self._is_running = True
 
     async def stop(self) -> None:
-        if self._making is not None:
-            self._making.cancel()
+        self._is_running = False
+        await end_task(self._renewing)
+
+    def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Begin with the authorizer of new ACLs."""
+        if self._is_running and self._renewing is None and new.acls_revision != old.acls_revision:
+            self._renewing = asyncio.create_task(self._renew(old.acls_revision), name="authorizer")
 
     def access(self, caller: Caller) -> Access:
         """Return what the client may do as of now."""
-        authorizer, image = self._authorizer, self._metadata.image
-        if authorizer is None or authorizer.revision != image.acls_revision:
-            authorizer = self._renewed(image)
-        return LimitedAccess(authorizer, caller.decisions.of(caller.principal, caller.client_host))
+        return LimitedAccess(self._latest, caller.decisions.of(caller.principal, caller.client_host))
 
-    def _renewed(self, image: ClusterImage) -> Authorizer:
-        if self._authorizer is None or len(image.acls) <= _FEW:
-            self._authorizer = self._made(image)
-        elif self._making is None:
-            self._making = asyncio.create_task(self._make(image), name="authorizer")
-        return self._authorizer
+    def _latest(self) -> Authorizer:
+        """Return the authorizer that decides now."""
+        authorizer, image = self._authorizer, self._metadata.image
+        if authorizer is None or (authorizer.revision != image.acls_revision and len(image.acls) <= _FEW):
+            authorizer = self._authorizer = self._made(image)
+        return authorizer
+
+    async def _renew(self, revision: int) -> None:
+        """Keep up with ACLs that are newer than `revision`."""
+        try:
+            while (image := self._metadata.image).acls_revision != revision:
+                revision = image.acls_revision
+                if self._latest().revision != revision:
+                    await self._make(image)
+                await self._fetches.wake_all()
+        finally:
+            self._renewing = None
 
     async def _make(self, image: ClusterImage) -> None:
-        try:
-            authorizer = await self._threads.work(partial(self._made, image))
-            if self._metadata.image.acls_revision >= authorizer.revision:
-                self._authorizer = authorizer
-        finally:
-            self._making = None
+        made = await self._threads.work(partial(self._made, image))
+        if self._authorizer is None or self._authorizer.revision < made.revision:
+            self._authorizer = made
 
     def _made(self, image: ClusterImage) -> Authorizer:
         return Authorizer(

@@ -60,7 +60,7 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
             session.on_access(context.access.revision)
             looked = await fetch_due(
                 session,
-                lambda requested: _request_of(backend, context.access, requested),
+                _Reads(backend, context.access),
                 _consumers(backend, version, request),
                 _limits(request, session, context.caller.room),
                 whole=session.is_whole,
@@ -81,16 +81,27 @@ def _limits(request: FetchRequest, session: Session, room: ResponseRoom) -> Fetc
     return FetchLimits(max_wait_ms / 1000, min(request.min_bytes, max_bytes), max_bytes, room)
 
 
-def _request_of(backend: Backend, access: Access, request: RequestedPartition) -> PartitionFetch | FetchResult:
-    """Return the read to do, or the result for a topic that the client may not read, or that does not exist."""
-    if access.is_limited:
-        refused = topic_refused(access, backend.image, Operation.READ, request.topic)
-        if refused is not None:
-            return FetchResult(_NOWHERE, error=refused, completes_fetch=True)
-    partition_id = _id_of(backend, request)
-    if partition_id is None:
-        return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)), completes_fetch=True)
-    return PartitionFetch(partition_id, known_epoch(request.leader_epoch), request.offset, max(0, request.max_bytes))
+class _Reads:
+    """What one fetch reads. ACLs may change while it waits, so the latest ones decide at each look."""
+
+    def __init__(self, backend: Backend, access: Access) -> None:
+        self._backend: Final = backend
+        self._access = access
+
+    def __call__(self, request: RequestedPartition) -> PartitionFetch | FetchResult:
+        """Return the read to do, or the result for a topic that the client may not read, or that does not exist."""
+        backend, access = self._backend, self._access
+        if access.is_limited:
+            access = self._access = access.as_of_now()
+            refused = topic_refused(access, backend.image, Operation.READ, request.topic)
+            if refused is not None:
+                return FetchResult(_NOWHERE, error=refused, completes_fetch=True)
+        partition_id = _id_of(backend, request)
+        if partition_id is None:
+            return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)), completes_fetch=True)
+        return PartitionFetch(
+            partition_id, known_epoch(request.leader_epoch), request.offset, max(0, request.max_bytes)
+        )
 
 
 def _id_of(backend: Backend, request: RequestedPartition) -> PartitionId | None:
