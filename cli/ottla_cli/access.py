@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from ottla.admin.acl import Acl, AclFilter, Operation, Resource, acl_of, core_acl
 from ottla.errors import FatalError
-from ottla_cli.failures import say
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
 from ottla_core.errors import OttlaError
 from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ottla.admin.acl import Acl, AclFilter, Resource, core_acl, core_filter
 from ottla_cli.access import Access, own_principal
 from ottla_cli.connection import or_nothing
-from ottla_cli.failures import say
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
 from ottla_core.security.principal import of_user
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ottla.admin.admin import Admin
 
 _COMPLETION_S: Final = 0.3
+_PLAIN: Final = re.compile(r"[\w.:@/+=,%~-]+")
+"""Names that mean the same to every shell. Shells evaluate what they complete, and names come from anybody."""
 _RESOURCE_TYPES: Final = ("topic:", "group:", "transactional-id:", "cluster")
 
 
@@ -55,7 +58,7 @@ def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequ
         if _may_ask(settings.profile):
             return []
         with open_admin(settings) as admin:
-            return [name for name in names(admin) if name.startswith(incomplete)]
+            return [name for name in names(admin) if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
     except OttlaError:
         return []
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ottla.client.security.names import SECURITY_NAMES
 from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses
 from ottla.errors import ConnectError, ErrorCode, OttlaError
-from ottla_cli.failures import say, sentence
+from ottla_cli.failures import sentence
 from ottla_cli.settings import Settings
 from ottla_core.host_port import HostPort
+from ottla_cli.terminal import say
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

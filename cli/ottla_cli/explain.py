@@ -40,8 +40,8 @@ def of_client(name: str) -> str:
     return f"it is a setting of a {' and a '.join(of)}: pass it to the client, with -X {name}=… or {clients}"
 
 
-def as_text(item: dict[str, Any]) -> str:
-    """An item as a paragraph."""
+def as_text(item: dict[str, Any]) -> list[str]:
+    """The lines of an item."""
     lines = [f"{item['name']}  ({item['scope']}; {item['type']})", f"  {item['documentation']}"]
     default = "unset" if item["default"] is None else item["default"] or "empty"
     legal = f"; {item['legal']}" if item["legal"] else ""
@@ -52,7 +52,7 @@ def as_text(item: dict[str, Any]) -> str:
         lines.append("  A setting of the broker's process; the cluster can't change it.")
     elif not item["enforced"]:
         lines.append("  This release stores it and does not act on it yet.")
-    return "\n".join(lines)
+    return lines
 
 
 def _item(key: ConfigKey) -> dict[str, Any]:

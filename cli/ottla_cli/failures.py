@@ -25,6 +25,8 @@ import typer
 from typer.exceptions import TyperException
 
 from ottla.errors import ConfigError, ErrorCode, FatalError, OttlaError
+from ottla_cli.terminal import say
+from ottla_core.line_formatter import LineFormatter
 
 
 class ExitCode(IntEnum):
@@ -108,11 +110,6 @@ def no_partition(topic: str, number: int, count: int) -> NotFoundError:
     return NotFoundError(f"{topic} has no partition {number}", hint=f"its partitions are 0 to {count - 1}")
 
 
-def say(text: str) -> None:
-    """A message to the user; never data."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def fail(error: BaseException) -> ExitCode:
     """Report it to the user, and return the exit code."""
     if isinstance(error, BrokenPipeError):
@@ -123,7 +120,8 @@ def fail(error: BaseException) -> ExitCode:
     if isinstance(error, typer.Abort):
         return ExitCode.FAILED
     if os.environ.get("OTTLA_DEBUG"):
-        traceback.print_exception(error)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            say(line)
     say(f"ottla: {sentence(error)}")
     return exit_code(error)
 
@@ -199,7 +197,9 @@ def hear_sdk() -> None:
     """Send the SDK's log to the user: its warnings, or all of it if OTTLA_DEBUG is set."""
     log = logging.getLogger("ottla")
     if os.environ.get("OTTLA_DEBUG"):
-        logging.basicConfig()
+        handler = logging.StreamHandler()
+        handler.setFormatter(LineFormatter(logging.BASIC_FORMAT))
+        logging.basicConfig(handlers=[handler])
         log.setLevel(logging.DEBUG)
     else:
         log.addHandler(SdkWarnings())

@@ -15,7 +15,7 @@ r"""How `ottla consume` writes a record: the verbs of `-f`, in the manner of kca
 
 `\n`, `\t`, `\r`, `\0`, `\\` and `\x1f` are what they are in C. A null key, value or header is written as nothing, or
 as null with {json}. Keys and values are written byte for byte; {json} writes a JSON object or array as it is, and other
-text as a JSON string.
+text as a JSON string. On a terminal, control characters in what a record has are escaped: `\n`, `\x1b`.
 
 `-f json` writes one JSON object a line, with every field. A key or value that is not UTF-8 is in base64, and
 `key_encoding` or `value_encoding` says so.
@@ -28,11 +28,12 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from json import JSONEncoder
 from typing import Any, Final, Protocol
 
 from ottla.errors import config_error
 from ottla.serdes.serdes import deserialize_auto, deserialize_json
+from ottla_cli.json_text import encode_json
+from ottla_core.printable import printable
 
 
 class Readable(Protocol):
@@ -66,14 +67,16 @@ _TOKEN: Final = re.compile(
 )
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _LAST_MS: Final = 253_402_300_799_999  # of the year 9999
-_encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def compile_format(text: str) -> Piece:
-    """Return a function that turns a record into the bytes that `text` describes. Raises ConfigError for a bad verb."""
+def compile_format(text: str, *, for_terminal: bool = False) -> Piece:
+    """Return a function that turns a record into the bytes that `text` describes. Raises ConfigError for a bad verb.
+
+    For a terminal, what it would act on is escaped in what comes from the record. What `text` itself says is kept.
+    """
     if text == "json":
-        return lambda record: _encode(as_json(record)).encode() + b"\n"
-    pieces = [_piece(match) for match in _TOKEN.finditer(text)]
+        return lambda record: encode_json(as_json(record)).encode() + b"\n"
+    pieces = [_piece(match, for_terminal=for_terminal) for match in _TOKEN.finditer(text)]
     return lambda record: b"".join([piece(record) for piece in pieces])
 
 
@@ -100,7 +103,7 @@ def json_field(name: str, data: bytes | None) -> dict[str, Any]:
     return {name: value}
 
 
-def _piece(match: re.Match[str]) -> Piece:
+def _piece(match: re.Match[str], *, for_terminal: bool) -> Piece:
     match match.lastgroup:
         case "text":
             return _constant(match[0].encode())
@@ -110,8 +113,13 @@ def _piece(match: re.Match[str]) -> Piece:
             escape = match["escape"]
             return _constant(_ESCAPES.get(escape) or bytes.fromhex(escape[1:]))
         case "verb" | "modifier":
-            return _verb(match["verb"], match["modifier"] or "", match[0])
+            piece = _verb(match["verb"], match["modifier"] or "", match[0])
+            return _shown_by(piece) if for_terminal else piece
     raise config_error(f"-f: {match[0]!r} is not a format verb", hint=_hint())
+
+
+def _shown_by(piece: Piece) -> Piece:
+    return lambda record: printable(piece(record).decode(errors="backslashreplace")).encode()
 
 
 def _constant(data: bytes) -> Piece:
@@ -146,7 +154,7 @@ def _base64(data: bytes | None) -> bytes:
 
 def _json(data: bytes | None) -> bytes:
     value = None if data is None else _shown(data)
-    return _encode(b64encode(value).decode() if isinstance(value, bytes) else value).encode()
+    return encode_json(b64encode(value).decode() if isinstance(value, bytes) else value).encode()
 
 
 def _shown(data: bytes) -> Any:
@@ -202,5 +210,5 @@ _VERBS: Final[dict[str, dict[str, Piece]]] = {
     "K": {"": lambda r: _length(r.key)},
     "V": {"": lambda r: _length(r.value)},
     "S": {"": lambda r: _length(r.value)},
-    "h": {"": _headers, "json": lambda r: _encode(as_json(r)["headers"]).encode()},
+    "h": {"": _headers, "json": lambda r: encode_json(as_json(r)["headers"]).encode()},
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla_cli.failures import sentence
 from ottla_cli.output import Item, Listing, write_table
+from ottla_cli.terminal import put
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _partition_item(lag: PartitionLag) -> dict[str, Any]:
 
 def show_lag(item: Item) -> None:
     """A group as a table, below a line of totals."""
-    print(as_text(item))
+    put(as_text(item))
     rows = [{**partition, "seconds": _seconds(partition["seconds"])} for partition in item["partitions"]]
     extra = ["error"] if any(row["error"] for row in rows) else []
     if rows:

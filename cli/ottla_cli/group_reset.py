@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.errors import config_error
-from ottla_cli.failures import say
 from ottla_cli.offsets import Anchor, parse_position
+from ottla_cli.terminal import say
 
 if TYPE_CHECKING:
     from ottla.admin.group_info import OffsetReset

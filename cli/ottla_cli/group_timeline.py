@@ -33,7 +33,7 @@ def timeline(events: Sequence[GroupEvent]) -> Iterator[str]:
         if (today := f"{at:%Y-%m-%d}") != day:
             day = today
             yield day
-        yield f"  {at:%H:%M:%S}.{at.microsecond // 1000:03}  {printable(_event_text(event))}"
+        yield f"  {at:%H:%M:%S}.{at.microsecond // 1000:03}  {_event_text(event)}"
     yield _summary(events)
 
 
@@ -77,8 +77,3 @@ def _summary(events: Sequence[GroupEvent]) -> str:
     ]
     took, moved = sum(event.duration for event in ended), sum(event.partitions_moved for event in ended)
     return f"{', '.join(parts)}; {took:.3f} s of rebalancing, {counted(moved, 'partition')} moved"
-
-
-def printable(text: str) -> str:
-    """Names and reasons come from clients: they must not write control characters to a terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

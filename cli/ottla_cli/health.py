@@ -167,18 +167,17 @@ class Health:
             "problems": [problem._asdict() for problem in self.problems],
         }
 
-    def as_text(self) -> str:
+    def as_text(self) -> list[str]:
         info = self.info
         controller = f"{info.controller_id} at {info.controller_address}" if info.controller_address else "none"
         brokers = [f"{len(self.live)} live", *(f"{len(ids)} {word}" for word, ids in self._absent() if ids)]
-        lines = [
+        return [
             f"cluster {info.cluster_id} is {'not healthy' if self.problems else 'healthy'}",
             f"  controller  {controller}",
             f"  brokers     {', '.join(brokers)}",
             f"  partitions  {self._partitions_text()}",
             *(f"{problem.what}; {problem.hint}" for problem in self.problems),
         ]
-        return "\n".join(lines)
 
     def _absent(self) -> list[tuple[str, list[int]]]:
         return [("fenced", self.fenced), ("away", self.away), ("read-only", self.read_only)]

@@ -70,6 +70,7 @@ def ottla(
     """Event streams from the command line.
 
     Data goes to standard output, and messages go to standard error. -o json writes one object with "kind" and "items".
+    Control characters in names are escaped; JSON has the exact names.
 
     Exit codes: 0 done, 1 failed, 2 usage error, 3 partly failed, 4 not found, 124 timed out.
     """

@@ -10,10 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from json import JSONEncoder
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
+from ottla_cli.json_text import encode_json
 from ottla_cli.settings import Form
+from ottla_cli.terminal import put
+from ottla_core.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +24,6 @@ Item = Mapping[str, Any]
 
 _WIDE: Final = 100_000  # columns of a table that no terminal bounds
 _WHOLE: Final = 24  # characters of a name that is not broken: the headers of others are, where it is narrow
-_encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,17 @@ def write(listing: Listing, form: Form | None) -> None:
             write_json(listing)
         case "jsonl":
             for item in listing.items:
-                print(_encode(item))
+                print(encode_json(item))
         case "name":
             for item in listing.items:
-                print(item[listing.name])
+                put(str(item[listing.name]))
 
 
 def write_json(listing: Listing) -> None:
     """One object, item by item: a topic's records need not fit into memory."""
-    print(f'{{"kind":{_encode(listing.kind)},"items":[', end="")
+    print(f'{{"kind":{encode_json(listing.kind)},"items":[', end="")
     for number, item in enumerate(listing.items):
-        print("," if number else "", _encode(item), sep="\n" if number else "", end="")
+        print("," if number else "", encode_json(item), sep="\n" if number else "", end="")
     print("]}")
 
 
@@ -80,7 +81,7 @@ def table_of(listing: Listing) -> Table:
 
     items = list(listing.items)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    rows = [[_cell(item.get(column)) for column in listing.columns] for item in items]
+    rows = [[printable(_cell(item.get(column))) for column in listing.columns] for item in items]
     for number, column in enumerate(listing.columns):
         justify: Literal["left", "right"] = "right" if any(isinstance(i.get(column), int) for i in items) else "left"
         whole = number == 0 and all(len(row[0]) <= _WHOLE for row in rows)

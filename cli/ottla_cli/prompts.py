@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 import typer
 
 from ottla.errors import OttlaError, config_error
-from ottla_cli.failures import ExitCode, say, sentence
+from ottla_cli.failures import ExitCode, sentence
 from ottla_cli.output import Item, Listing, write
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
+from ottla_core.printable import printable
 
 
 def confirm(question: str, settings: Settings) -> None:
@@ -19,7 +21,7 @@ def confirm(question: str, settings: Settings) -> None:
         return
     if not sys.stdin.isatty():
         raise config_error("can't prompt without a terminal", hint="confirm with --yes, or preview with --dry-run")
-    if not typer.confirm(question, err=True):
+    if not typer.confirm(printable(question), err=True):
         say("nothing was changed")
         raise typer.Exit(ExitCode.FAILED)
 

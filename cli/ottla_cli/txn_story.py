@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla_cli.group_timeline import printable
 from ottla_cli.output import Item
 from ottla_core.plural import counted
 
@@ -144,8 +143,8 @@ def blocked_story(item: Item) -> Iterator[str]:
         who = item["transactional_id"] or "an unknown transactional id"
         since = f"since {item['since']}" if item["since"] else f"last written to at {item['last_written_at']}"
         producer = f"producer {item['producer_id']}, epoch {item['epoch']}"
-        yield printable(f"  {who} holds it back: {producer}, {item['state']}, {since}")
-    yield printable(f"  {item['what_to_do']}")
+        yield f"  {who} holds it back: {producer}, {item['state']}, {since}"
+    yield f"  {item['what_to_do']}"
 
 
 def story(info: TransactionInfo) -> Iterator[str]:
@@ -154,9 +153,9 @@ def story(info: TransactionInfo) -> Iterator[str]:
         caller = f" by {event.client_id or 'a client'} at {event.host}" if event.host else ""
         cause = f": {event.cause}" if event.cause else ""
         producer = f"producer {event.producer_id}, epoch {event.producer_epoch}"
-        yield printable(f"  {_shown(event.datetime)}  {event.kind}{caller}, {producer}{cause}")
+        yield f"  {_shown(event.datetime)}  {event.kind}{caller}, {producer}{cause}"
     since = "" if info.started_at is None else f", open since {_shown(info.started_at)}"
-    yield printable(f"{info.name} is {info_item(info)['state']}{since}: {waits_for(info)}")
+    yield f"{info.name} is {info_item(info)['state']}{since}: {waits_for(info)}"
 
 
 def _iso(at: datetime | None) -> str | None:

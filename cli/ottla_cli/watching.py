@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Final
 
 from ottla.client.units import parse_duration
 from ottla.errors import OttlaError, config_error
-from ottla_cli.failures import say, sentence
+from ottla_cli.failures import sentence
 from ottla_cli.output import form_for
 from ottla_cli.settings import Form, Settings
-
-_CLEAR: Final = "\033[H\033[J"
-"""Go to the top of the terminal, and clear it."""
+from ottla_cli.terminal import clear_screen, say
 
 
 def watch(look: Callable[[Form], Callable[[], None]], settings: Settings, *, every: str, times: int | None) -> None:
@@ -41,7 +38,7 @@ def _look(look: Callable[[Form], Callable[[], None]], form: Form) -> None:
             raise
         say(f"ottla: {sentence(error)}")
         return
-    if form == "table" and sys.stdout.isatty():
-        print(_CLEAR, end="")
+    if form == "table":
+        clear_screen()
     show()
     sys.stdout.flush()

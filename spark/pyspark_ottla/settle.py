@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ottla.errors import OttlaError
+from ottla_core.printable import printable
 from pyspark_ottla.machines.decisions import SINGLE, Action, Batch, query_of
 from pyspark_ottla.options import write_options
 from pyspark_ottla.query_transactions import QueryTransactions
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{query}: {settled(query, cluster)}")
         except OttlaError as error:
             failed = True
-            print(f"{query}: {error}", file=sys.stderr)
+            print(printable(f"{query}: {error}"), file=sys.stderr)
     return int(failed)
 
 

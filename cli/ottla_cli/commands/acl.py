@@ -15,12 +15,13 @@ from ottla_cli.access import Access, Answer
 from ottla_cli.access_warnings import warn_of_lockout, warn_of_openings
 from ottla_cli.completion import complete_resource, complete_user
 from ottla_cli.connection import open_admin
-from ottla_cli.failures import ExitCode, say
+from ottla_cli.failures import ExitCode
 from ottla_cli.lazy import Command
 from ottla_cli.options import DryRun
 from ottla_cli.output import Item, Listing, form_for, write
 from ottla_cli.prompts import confirm, report
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import put, say
 from ottla_core.plural import counted
 from ottla_core.security.acl import EVERYONE
 from ottla_core.security.hosts import address_of
@@ -243,7 +244,7 @@ def decide(
         _tell_of_hosts(who, [acl for found in acls.values() for acl in found])
     if form_for(settings.output, sys.stdout) == "table":
         for answer in answers:
-            print(answer.sentence(names_brokers=len(access.groups) > 1))
+            put(answer.sentence(names_brokers=len(access.groups) > 1))
     else:
         write(Listing("acl-tests/v1", map(_answer, answers)), settings.output)
     if not all(answer.is_allowed for answer in answers):

@@ -14,11 +14,12 @@ from ottla.client.units import parse_duration, size_bytes
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
 from ottla_cli.commands.produce import MAX_LINE_BYTES, Codec, parse_rate
 from ottla_cli.connection import open_admin, with_timeout
-from ottla_cli.failures import ExitCode, say, sentence
+from ottla_cli.failures import ExitCode, sentence
 from ottla_cli.lazy import Command
 from ottla_cli.options import Topic
 from ottla_cli.output import Listing, write
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import put, say
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def _is_json(settings: Settings) -> bool:
 def _print_lines(settings: Settings, lines: list[str]) -> None:
     if not _is_json(settings):
         for line in lines:
-            print(line, flush=True)
+            put(line, flush=True)
 
 
 def _write_result(

@@ -13,12 +13,13 @@ import typer
 from ottla.errors import ErrorCode, error_from_code
 from ottla_cli.completion import complete_topic
 from ottla_cli.connection import ASIDE_S, open_admin, or_nothing
-from ottla_cli.failures import ExitCode, say
+from ottla_cli.failures import ExitCode
 from ottla_cli.health import Health, Uncleanable
 from ottla_cli.lazy import Command
 from ottla_cli.output import Listing, form_for, write, write_table
 from ottla_cli.partition_status import PartitionStatus, partition_statuses
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import put, say
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
@@ -37,7 +38,7 @@ def info(ctx: typer.Context) -> None:
     brokers = [asdict(broker) for broker in described.brokers]
     if form_for(settings.output, sys.stdout) == "table":
         at = f"{described.controller_id} at {described.controller_address}"
-        print(f"cluster {described.cluster_id}, controller {at if described.controller_address else 'none elected'}")
+        put(f"cluster {described.cluster_id}, controller {at if described.controller_address else 'none elected'}")
         extra = [name for name in ("kafka_address", "rack", "fenced") if any(broker[name] for broker in brokers)]
         write_table(Listing("", brokers, ("id", "address", *extra)))
         return
@@ -59,7 +60,8 @@ def health(ctx: typer.Context) -> None:
         late = [partition for _, directory in directories for partition in directory.late_transactions]
         found = Health(cluster, partitions, _uncleanable(directories), late)
     if form_for(settings.output, sys.stdout) == "table":
-        print(found.as_text())
+        for line in found.as_text():
+            put(line)
     else:
         write(Listing("health/v1", [found.item()], name="cluster_id"), settings.output)
     if found.problems:

@@ -9,12 +9,13 @@ import typer
 
 from ottla.errors import config_error, did_you_mean
 from ottla_cli.connection import open_admin
-from ottla_cli.failures import NotFoundError, say
+from ottla_cli.failures import NotFoundError
 from ottla_cli.lazy import Command
 from ottla_cli.options import DryRun
 from ottla_cli.output import Item, Listing, form_for, write
 from ottla_cli.prompts import report
 from ottla_cli.settings import Settings, pairs
+from ottla_cli.terminal import put, say
 
 if TYPE_CHECKING:
     from ottla.admin.configs import ConfigEntry
@@ -105,7 +106,11 @@ def explain(
     settings = Settings.of(ctx)
     items = list(explained(names or []))
     if names and form_for(settings.output, sys.stdout) == "table":
-        print("\n\n".join(map(as_text, items)))
+        for number, item in enumerate(items):
+            if number:
+                put("")
+            for line in as_text(item):
+                put(line)
         return
     columns = ("name", "scope", "default", "documentation")
     write(Listing("config-keys/v1", items, columns), settings.output)

@@ -15,13 +15,13 @@ from ottla_cli import offsets as position_syntax
 from ottla_cli.connection import open_admin, with_timeout
 from ottla_cli.documentation import table_of
 from ottla_cli.extents import Extent, check_reached, look_up
-from ottla_cli.failures import say
 from ottla_cli.format import as_json, compile_format
 from ottla_cli.lazy import Command
 from ottla_cli.offsets import Anchor, PositionSpec, parse_position
 from ottla_cli.options import Topic
 from ottla_cli.output import Listing, form_for, write_json
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
 
 if TYPE_CHECKING:
     from ottla.consumer.consumer import Consumer
@@ -155,7 +155,7 @@ def _writer(template: str | None, settings: Settings) -> Callable[[Iterator[Cons
         return lambda batches: write_json(Listing("records/v1", (as_json(r) for rows in batches for r in rows)))
     if template is None:
         template = _FORMS[form] if settings.output or form == "table" else r"%v\n"
-    to_line = compile_format(template)
+    to_line = compile_format(template, for_terminal=sys.stdout.isatty())
 
     def write_lines(batches: Iterator[ConsumedRecords]) -> None:
         for rows in batches:

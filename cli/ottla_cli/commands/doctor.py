@@ -16,7 +16,7 @@ from ottla.client.kafka_probe import Entry, Look, look_at_all
 from ottla.client.settings import bootstrap_addresses
 from ottla.errors import OttlaError
 from ottla_cli.connection import ASIDE_S, open_admin
-from ottla_cli.failures import ExitCode, say, sentence
+from ottla_cli.failures import ExitCode, sentence
 from ottla_cli.lazy import Command
 from ottla_cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, entries_of, reports_listeners
 from ottla_cli.options import AnyTopics, Numbers
@@ -24,6 +24,7 @@ from ottla_cli.output import Listing, form_for, write
 from ottla_cli.partition_status import PartitionStatus, only_numbers
 from ottla_cli.settings import Settings
 from ottla_core.host_port import HostPort
+from ottla_cli.terminal import put_progress, say
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -315,11 +316,11 @@ class CheckProgress:
         now = time.monotonic()
         if self._watched and now >= self._next_at:
             self._next_at = now + _EVERY_S
-            print(f"\r{self.title}: offset {offset:,} of {end:,}\x1b[K", end="", file=sys.stderr, flush=True)
+            put_progress(f"{self.title}: offset {offset:,} of {end:,}")
 
     def clear(self) -> None:
         if self._watched:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            put_progress("")
 
 
 def as_text(check: ReplicaCheck) -> list[str]:

@@ -15,7 +15,7 @@ import typer
 from ottla.errors import config_error
 from ottla_cli.completion import complete_group, complete_topic
 from ottla_cli.connection import open_admin
-from ottla_cli.failures import ExitCode, say
+from ottla_cli.failures import ExitCode
 from ottla_cli.group_lag import KIND, lag_item, show_lag
 from ottla_cli.group_reset import RESET_COLUMNS, report_clamped, reset_item, reset_target
 from ottla_cli.group_timeline import event_item, timeline
@@ -24,6 +24,7 @@ from ottla_cli.options import DryRun, Numbers
 from ottla_cli.output import Item, Listing, form_for, write
 from ottla_cli.prompts import apply_to, confirm, report
 from ottla_cli.settings import Form, Settings
+from ottla_cli.terminal import put, say
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def explain(ctx: typer.Context, name: Group) -> None:
         write(Listing("group-events/v1", map(event_item, events), name="kind"), settings.output)
     elif events:
         for line in timeline(events):
-            print(line)
+            put(line)
 
 
 @app.command("reset", cls=Command)

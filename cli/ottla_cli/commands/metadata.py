@@ -5,10 +5,10 @@ from __future__ import annotations
 import typer
 
 from ottla_cli.connection import open_admin
-from ottla_cli.failures import say
 from ottla_cli.lazy import Command
 from ottla_cli.prompts import confirm
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Declare that the metadata store was restored.")
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ottla_cli.failures import ExitCode, say
+from ottla_cli.failures import ExitCode
 from ottla_cli.lazy import Command
 from ottla_cli.options import DryRun
 from ottla_cli.output import Item, Listing, write
 from ottla_cli.prompts import confirm
 from ottla_cli.settings import Form, Settings, profile_config
+from ottla_cli.terminal import say
 
 if TYPE_CHECKING:
     from ottla.mirror.client import MirrorClient

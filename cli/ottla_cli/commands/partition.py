@@ -10,13 +10,13 @@ import typer
 from ottla.errors import config_error
 from ottla_cli.completion import complete_topic
 from ottla_cli.connection import open_admin
-from ottla_cli.failures import say
 from ottla_cli.lazy import Command
 from ottla_cli.options import AnyTopics, DryRun, Internal, Numbers
 from ottla_cli.output import Item, Listing, write
 from ottla_cli.partition_status import PartitionStatus, only_numbers, partition_statuses
 from ottla_cli.prompts import confirm, report
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

@@ -18,11 +18,12 @@ import typer
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError, SerializationError, config_error
 from ottla.serdes.serdes import AUTO_VALUE
 from ottla_cli.connection import open_admin, with_timeout
-from ottla_cli.failures import ExitCode, no_partition, say, sentence
+from ottla_cli.failures import ExitCode, no_partition, sentence
 from ottla_cli.lazy import Command
 from ottla_cli.options import Topic
 from ottla_cli.output import Listing, write
 from ottla_cli.settings import Settings, headers
+from ottla_cli.terminal import say
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import typer
 from ottla.errors import TopicExistsError, UnknownTopicError, config_error
 from ottla_cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla_cli.extents import Extent, check_reached, look_up
-from ottla_cli.failures import say
 from ottla_cli.growth import PartitionAge, growth
 from ottla_cli.lazy import Command
 from ottla_cli.offsets import parse_position
@@ -24,6 +23,7 @@ from ottla_cli.output import Item, Listing, form_for, write, write_table
 from ottla_cli.partition_status import MIN_ISR, PartitionStatus
 from ottla_cli.prompts import apply_to, confirm, report
 from ottla_cli.settings import Settings, pairs
+from ottla_cli.terminal import put, say
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ def show(ctx: typer.Context, names: Topics) -> None:
     for item in items:
         extra = [name for name in ("offline", "state") if any(partition[name] for partition in item["partitions"])]
         columns = ("partition", "leader", "replicas", "isr", "start", "end", *extra)
-        print(f"{item['name']}  id {item['id']}")
+        put(f"{item['name']}  id {item['id']}")
         for name, value in (item["configs"] or {}).items():
-            print(f"  {name}={value}")
+            put(f"  {name}={value}")
         if item["growth"]:
-            print(f"  {item['growth']['text']}")
+            put(f"  {item['growth']['text']}")
         write_table(Listing("", item["partitions"], columns), indent=2)
 
 

@@ -12,12 +12,12 @@ from ottla.client.units import parse_duration
 from ottla.errors import config_error
 from ottla_cli.completion import complete_topic, complete_txn
 from ottla_cli.connection import open_admin
-from ottla_cli.failures import say
 from ottla_cli.lazy import Command
 from ottla_cli.options import AnyTopics, DryRun, Topic
 from ottla_cli.output import Item, Listing, form_for, write
 from ottla_cli.prompts import apply_to, confirm, report
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import put, say
 from ottla_cli.txn_story import (
     blocked_item,
     blocked_story,
@@ -126,7 +126,7 @@ def _explain_topic(admin: Admin, topic: str, partition: int | None, settings: Se
         return
     for item in blocked:
         for line in blocked_story(item):
-            print(line)
+            put(line)
 
 
 def _explain_id(admin: Admin, name: str, settings: Settings) -> None:
@@ -135,7 +135,7 @@ def _explain_id(admin: Admin, name: str, settings: Settings) -> None:
         say(f"{name} is in shard {info.shard}, which coordinator {info.coordinator} owns")
     if form_for(settings.output, sys.stdout) == "table":
         for line in story(info):
-            print(line)
+            put(line)
     else:
         write(Listing("transaction-events/v1", map(event_item, info.events), name="kind"), settings.output)
 

@@ -12,13 +12,13 @@ from ottla_cli.access import own_user
 from ottla_cli.access_warnings import warn_of_super_users
 from ottla_cli.completion import complete_user
 from ottla_cli.connection import open_admin, or_nothing
-from ottla_cli.failures import say
 from ottla_cli.lazy import Command
 from ottla_cli.options import DryRun
 from ottla_cli.output import Item, Listing, write
 from ottla_cli.password_prompt import FromFile, FromStdin, new_password
 from ottla_cli.prompts import apply_to, confirm, report
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
 from ottla_core.plural import counted
 from ottla_core.security.principal import of_user
 from ottla_core.security.scram import LEAST_ITERATIONS, MECHANISMS, MOST_ITERATIONS, Mechanism

@@ -20,6 +20,7 @@ from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.service_loop import new_service_loop
 from ottla_core.event_loop.watchdog import Watchdog
+from ottla_core.printable import printable
 from ottla_core.process import descriptors
 from ottla_core.process.allocator import keep_freed_memory
 from ottla_core.process.garbage import ShortLooks
@@ -142,7 +143,7 @@ async def _live(build: Callable[[], ServiceApp]) -> int:
         if not await _or_stop(app.start(), stopping):
             return 0
     except (OttlaError, OSError, StoreUnavailableError) as error:
-        print(f"{sys.argv[0].rpartition('/')[2]}: {error}", file=sys.stderr)
+        print(printable(f"{sys.argv[0].rpartition('/')[2]}: {error}"), file=sys.stderr)
         return 1
     _log.info("%s is up", app.name)
     short_looks = ShortLooks()
@@ -158,7 +159,7 @@ async def _live(build: Callable[[], ServiceApp]) -> int:
     await app.stop()
     stopped.cancel()
     if failed.done():
-        print(f"{app.name} ends: {failed.result()}", file=sys.stderr)
+        print(printable(f"{app.name} ends: {failed.result()}"), file=sys.stderr)
         return 1
     failed.cancel()
     return 0

@@ -15,6 +15,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.private_files import private_files, warning_of
 from ottla_core.files.secret_file import NO_FILE
 from ottla_core.host_port import HostPort
+from ottla_core.printable import printable
 from ottla_core.process import lifecycle, service_config
 from ottla_core.process.exposure import Endpoint, check_exposure
 
@@ -52,7 +53,7 @@ def run_service(kind: str, settings_type: type[Settings], build: Callable[[Setti
         settings = service_config.load(settings_type, kind, sys.argv[1:])
         check_settings(settings)
     except OttlaError as error:
-        print(f"ottla-{kind}: {error}", file=sys.stderr)
+        print(printable(f"ottla-{kind}: {error}"), file=sys.stderr)
         return 2
     telemetry.configure_logging(f"{kind}-{settings.node_id}", level=settings.log_level)
     with private_files():

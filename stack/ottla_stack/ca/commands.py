@@ -14,10 +14,10 @@ from cryptography.x509.oid import NameOID
 
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
-from ottla_cli.failures import say
 from ottla_cli.lazy import Command
 from ottla_cli.output import Item, Listing, write
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import say
 from ottla_stack.ca.directory import AUTHORITY_LIFETIME, AUTHORITY_NAME, LIFETIME, CaDirectory, read_certificates
 from ottla_stack.ca.subject import KINDS, subject, subject_of
 

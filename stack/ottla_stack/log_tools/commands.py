@@ -13,12 +13,13 @@ import typer
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
 from ottla_cli.connection import open_admin
-from ottla_cli.failures import ExitCode, say
+from ottla_cli.failures import ExitCode
 from ottla_cli.lazy import Command
 from ottla_cli.options import Numbers
 from ottla_cli.output import Listing, form_for, write
 from ottla_cli.prompts import confirm
 from ottla_cli.settings import Settings
+from ottla_cli.terminal import put, say
 from ottla_core.files.private_files import private_files
 from ottla_core.plural import counted
 from ottla_stack.log_tools.compact import compact
@@ -118,8 +119,8 @@ def _print_lines(items: Iterable[Item]) -> None:
     for item in items:
         if item["file"] != shown:
             shown = item["file"]
-            print("Dumping", shown)
-        print(as_text(item))
+            put(f"Dumping {shown}")
+        put(as_text(item))
 
 
 @app.command("verify", cls=Command)

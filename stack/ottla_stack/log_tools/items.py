@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from json import JSONEncoder
 from typing import Any, Final
 
 from ottla_cli.format import json_field
+from ottla_cli.json_text import encode_json
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import DELETE_HORIZON, MAX_CODEC, BatchHeader
 from ottla_core.records.compression import Codec
@@ -23,7 +23,6 @@ Item = Mapping[str, Any]
 
 _SEQUENCES: Final = 1 << 31
 _KAFKAS_NAMES: Final = {"codec": "compresscodec", "is_valid": "isvalid", "leader_epoch": "partitionLeaderEpoch"}
-_encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def batch_item(position: int, header: BatchHeader, *, is_valid: bool) -> Item:
@@ -117,4 +116,4 @@ def _label(name: str, item: Item) -> str:
 
 def _text(value: object) -> str:
     """Return a value as text on one line, whatever is in a key or value."""
-    return value if isinstance(value, str) and value.isprintable() else _encode(value)
+    return value if isinstance(value, str) and value.isprintable() else encode_json(value)

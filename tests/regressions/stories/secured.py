@@ -27,6 +27,12 @@ def _without_a_token(original, self, kind, *kafka):
 
 STORIES = (
     Story(
+        "names-that-command-a-terminal",
+        "Names of groups, clients and transactions reached an administrator's terminal with their escape sequences",
+        instead_of("ottla_core.printable:printable", lambda original, text: text),
+        instead_of("ottla_core.printable:printable_json", lambda original, text: text),
+    ),
+    Story(
         "revocation-that-waits-for-a-request",
         "With more than 1,000 ACLs, the first request after a revocation was allowed, however late it came",
         skipped("ottla_broker.kafka.authorization.current_authorizer:CurrentAuthorizer.on_image"),

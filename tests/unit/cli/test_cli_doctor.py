@@ -168,7 +168,7 @@ def test_somebody_who_watches_sees_how_far_it_is(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert ottla("doctor replicas orders -p 0") == 0
     told = capsys.readouterr().err
-    assert told.startswith("\rorders-0 (1 of 1): offset 1 of 2")
+    assert told.startswith("\r\x1b[Korders-0 (1 of 1): offset 1 of 2")
     assert told.endswith("no difference\n")
 
 

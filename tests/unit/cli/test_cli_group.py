@@ -153,7 +153,7 @@ def test_explain_is_a_story(
         "rebalance: app joined",
         "  generation 1: 1 member, assignor range, leader m1",
         "  rebalanced after 0.250 s, 2 partitions moved: 1 member in the group",
-        f"i\N{REPLACEMENT CHARACTER}2 at 10.0.0.2 was evicted: {silence}",
+        f"i\\x1b2 at 10.0.0.2 was evicted: {silence}",
         "m3 left: it hangs",
         "i5 came back in place of m4",
     ]
