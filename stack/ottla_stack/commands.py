@@ -32,6 +32,7 @@ from ottla_mirror import mirror_file
 from ottla_stack.embedded_etcd import has_data
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
 from ottla_stack.ports import LOOPBACK
+from ottla_stack.private_files import check_not_planted, check_owner
 from ottla_stack.secure_files import PROFILE, SecureFiles, files_of
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock, unreadable_state
 from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
@@ -111,6 +112,7 @@ def up(
         read_user_listeners(secure=files is not None),
     )
     _check_ports(plan)
+    _check_place(plan)
     with private_files():
         raise typer.Exit(_up(plan, ready_within, detach=detach, secure=secure))
 
@@ -154,6 +156,13 @@ def _make_missing(plan: StackPlan) -> None:
         secure.issue_missing(plan.certificates, secure.services_of(plan))
 
 
+def _check_place(plan: StackPlan) -> None:
+    """Raise ConfigError if another user may have made the directory, or what secures the stack."""
+    check_owner(plan.directory)
+    if plan.secure is not None:
+        check_not_planted(plan.secure.directory)
+
+
 def _check_ports(plan: StackPlan) -> None:
     """Raise ConfigError if the stack's ports would be out of range, or if two listeners would have one address."""
     most = _LAST_PORT - (max(address.port for _, address in plan.addresses()) - plan.port_base)
@@ -195,6 +204,7 @@ def _checked(mirror: Path | None) -> Path | None:
 def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
     """Stop the stack in the directory, and keep its data."""
     directory = directory.absolute()
+    check_owner(directory)  # its state.json says which processes to end
     state, is_running = StackState.read(directory), is_locked(directory)
     if state is None and is_running:
         _err.print(f"ottla down: {unreadable_state(directory)}")

@@ -1,15 +1,19 @@
-"""Writes files and makes directories that only their owner may read."""
+"""Writes files and makes directories that only their owner may read, and refuses those that others have made."""
 
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from ottla.errors import ConfigError, config_error
 
+_ROOT: Final = 0
+_WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _KEEP: Final = -1
 """With this, a file has the owner and the group that the process gives to new files."""
 
@@ -20,6 +24,46 @@ def make_private_directory(path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def check_owner(path: Path) -> None:
+    """Raise ConfigError if the path, or what it is a link to, belongs to another user than this one or root. It need
+    not exist."""
+    for follow in (False, True):
+        with suppress(FileNotFoundError):
+            owner = path.stat(follow_symlinks=follow).st_uid
+            if owner not in (os.geteuid(), _ROOT):
+                raise _refused(path, f"belongs to another user of this host (uid {owner})")
+
+
+def check_not_planted(directory: Path) -> None:
+    """Raise ConfigError if others may have made or changed the directory or what is in it, as OpenSSH does with keys.
+    It need not exist."""
+    _check_writers(directory.parent)
+    for path in _with_all_in(directory):
+        if path.is_symlink():
+            raise _refused(path, "is a link")
+        check_owner(path)
+        _check_writers(path)
+
+
+def _check_writers(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if path.stat().st_mode & _WRITABLE_BY_OTHERS:
+            raise _refused(path, "can be changed by other users of this host")
+
+
+def _with_all_in(directory: Path) -> Iterator[Path]:
+    """Yield a directory, and only then look what is in it."""
+    yield directory
+    yield from sorted(directory.rglob("*"))
+
+
+def _refused(path: Path, why: str) -> ConfigError:
+    return config_error(
+        f"{path} {why}, so it may have been planted",
+        hint=f"look at it, and then remove it, or make it yours alone: `chown {os.geteuid()}`, `chmod go-w`, no links",
+    )
 
 
 def write_private(path: Path, text: str) -> None:

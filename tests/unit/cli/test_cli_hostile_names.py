@@ -57,6 +57,7 @@ _STYLE = re.compile(r"\x1b\[[01]?m|\x1b\[H\x1b\[J|\r\x1b\[K")
 
 @pytest.fixture(autouse=True)
 def _hostile_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # a narrow table breaks long names at spaces, under their own heading
     monkeypatch.setattr(ottla.admin.admin, "Admin", HostileAdmin)
     monkeypatch.setattr(connection, "check_listening", lambda settings: None)
     monkeypatch.setattr(consume_command, "look_up", lambda *_: {0: Extent(0, 1, (0, 1))})
