@@ -13,6 +13,7 @@ import typer
 
 from ottla.client.units import parse_duration
 from ottla.errors import config_error
+from ottla_cli.terminal import say
 
 if TYPE_CHECKING:
     from ottla.client.security.security import Security
@@ -46,6 +47,7 @@ class Settings:
         outer, inner = values.get("profile", (None, None))
         timeout = nearest.get("timeout")
         client_config = pairs([text for level in values.get("client_config", ()) for text in level or ()], "-X")
+        warn_of_passwords(client_config)
         addresses = nearest.get("bootstrap") or client_config.get(_BOOTSTRAP)
         return cls(
             bootstrap=nearest.get("bootstrap"),
@@ -82,6 +84,16 @@ class Settings:
         settings = ctx.obj
         assert isinstance(settings, Settings)
         return settings
+
+
+def warn_of_passwords(given: Iterable[str]) -> None:
+    """Warn of the passwords among the settings of a command line."""
+    for name in given:
+        if name.endswith(".password"):
+            say(
+                f"warning: other users of this host can read {name} in the list of processes, and the shell may keep "
+                f"it; set it in a profile, or pass -X {name}.file=FILE or -X {name}.env=VARIABLE"
+            )
 
 
 @cache  # a command that prints a password runs once

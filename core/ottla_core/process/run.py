@@ -60,6 +60,8 @@ def run_service(kind: str, settings_type: type[Settings], build: Callable[[Setti
         data: PurePath | None = getattr(settings, "data_dir", None)
         if data is not None and (warning := warning_of(Path(data))):
             _log.warning("%s", warning)
+        for warning in getattr(settings, "warnings", ()):
+            _log.warning("%s", warning)
         return lifecycle.run(lambda: build(settings))
 
 

@@ -15,6 +15,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.secret_file import NO_FILE
 from ottla_core.process.exposure import Endpoint
 from ottla_core.security.authorizer_settings import AuthorizerSettings, read_authorizer
+from ottla_core.security.plain import PLAIN
 from ottla_core.security.principal_mapping import DEFAULT_RULES
 from ottla_core.security.scram import MECHANISMS
 from ottla_core.security.tls_settings import DEFAULT_CLIENT_AUTH, PEM, PROTOCOLS, ClientAuth, TlsSettings, read_tls
@@ -125,6 +126,18 @@ class BrokerConfig:
             for each in self.kafka
             if not each.has_tls
         )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """These are settings that are allowed, and that an administrator should know of."""
+        in_clear = [each.name for each in self.kafka if each.expects_login and not each.has_tls]
+        if not in_clear or PLAIN not in self.sasl_enabled_mechanisms:
+            return ()
+        warning = (
+            f"whoever can read the network learns the passwords of clients that log in with PLAIN at {in_clear[0]}, "
+            "because this listener has no TLS; give it SASL_SSL, or leave PLAIN out of sasl_enabled_mechanisms"
+        )
+        return (warning,)
 
     @property
     def authorizer(self) -> AuthorizerSettings | None:

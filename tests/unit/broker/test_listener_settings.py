@@ -213,3 +213,19 @@ def test_protocols_are_those_of_the_map_or_of_the_names(given: dict[str, str], p
 def test_plain_without_tls_has_to_be_asked_for() -> None:
     enabled = settings(**LOGINS, sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-512", sasl_plain_without_tls="true")
     assert enabled.sasl_enabled_mechanisms == ("PLAIN", "SCRAM-SHA-512")
+
+
+@pytest.mark.parametrize(
+    ("listeners", "mechanisms", "warned_of"),
+    [
+        ("SASL_PLAINTEXT://:9092", "PLAIN,SCRAM-SHA-512", "SASL_PLAINTEXT"),
+        ("SASL_PLAINTEXT://:9092", "SCRAM-SHA-512", ""),
+        ("SASL_SSL://:9092,PLAINTEXT://:9093", "PLAIN", ""),
+        ("SASL_SSL://:9092,SASL_PLAINTEXT://:9093", "PLAIN", "SASL_PLAINTEXT"),
+    ],
+)
+def test_passwords_in_clear_are_warned_of(listeners: str, mechanisms: str, warned_of: str) -> None:
+    given = {**TLS, **LOGINS, "kafka_listeners": listeners, "sasl_enabled_mechanisms": mechanisms}
+    warnings = settings(**given, sasl_plain_without_tls="true").warnings
+    assert len(warnings) == bool(warned_of)
+    assert all(f"at {warned_of}," in warning for warning in warnings)

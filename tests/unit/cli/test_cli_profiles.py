@@ -129,6 +129,19 @@ def test_an_address_in_a_setting_does_not_get_the_password_of_the_environment(
     assert config == {"bootstrap.servers": "other:1", "request.timeout.ms": 10_000.0}
 
 
+@pytest.mark.parametrize("name", ["sasl.password", "ssl.key.password"])
+def test_a_password_in_the_command_line_is_warned_of(
+    admins: list[tuple[str | None, dict[str, Any]]], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["-X", f"{name}=hunter2", "topic", "ls"])
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert f"can read {name} in the list of processes" in warning
+    assert f"-X {name}.file=FILE or -X {name}.env=VARIABLE" in warning
+    assert "hunter2" not in warning
+    run(["-X", f"{name}.file=/nowhere", "topic", "ls"])
+    assert "warning" not in capsys.readouterr().err
+
+
 def test_a_mistyped_setting_is_not_shown_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["-X", "sasl.password:hunter2", "topic", "ls"]) == 2
     said = capsys.readouterr().err
