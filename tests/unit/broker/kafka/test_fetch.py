@@ -188,7 +188,7 @@ async def test_a_full_fetch_ends_the_parked_one_of_the_session_that_it_replaces(
 
 
 @pytest.mark.story("revocation-that-a-parked-fetch-outlives")
-@pytest.mark.parametrize("others", [0, 1_000], ids=["few ACLs", "many ACLs"])
+@pytest.mark.parametrize("others", [0, 1_001], ids=["few ACLs", "many ACLs"])
 async def test_a_parked_fetch_is_decided_anew_when_its_acl_is_gone(client: Client, others: int) -> None:
     more = {b"%d" % number: _may_read(f"t{number}") for number in range(others)}
     metadata = SimpleNamespace(image=replace(IMAGE, acls={b"t": _may_read("t"), **more}, acls_revision=1))
