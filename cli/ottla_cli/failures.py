@@ -26,7 +26,7 @@ from typer.exceptions import TyperException
 
 from ottla.errors import ConfigError, ErrorCode, FatalError, OttlaError
 from ottla_cli.terminal import say
-from ottla_core.line_formatter import LineFormatter
+from ottla_core.text.line_formatter import LineFormatter
 
 
 class ExitCode(IntEnum):

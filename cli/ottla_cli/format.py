@@ -33,7 +33,7 @@ from typing import Any, Final, Protocol
 from ottla.errors import config_error
 from ottla.serdes.serdes import deserialize_auto, deserialize_json
 from ottla_cli.json_text import encode_json
-from ottla_core.printable import printable
+from ottla_core.text.printable import printable
 
 
 class Readable(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from json import JSONEncoder
 from typing import Any, Final
 
-from ottla_core.printable import printable_json
+from ottla_core.text.printable import printable_json
 
 _encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

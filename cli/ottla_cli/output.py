@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal
 from ottla_cli.json_text import encode_json
 from ottla_cli.settings import Form
 from ottla_cli.terminal import put
-from ottla_core.printable import printable
+from ottla_core.text.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,7 +12,7 @@ from ottla_cli.failures import ExitCode, sentence
 from ottla_cli.output import Item, Listing, write
 from ottla_cli.settings import Settings
 from ottla_cli.terminal import say
-from ottla_core.printable import printable
+from ottla_core.text.printable import printable
 
 
 def confirm(question: str, settings: Settings) -> None:

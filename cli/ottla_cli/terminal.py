@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from ottla_core.printable import printable
+from ottla_core.text.printable import printable
 
 _CLEAR_SCREEN: Final = "\033[H\033[J"
 """Go to the top of the terminal, and clear it."""

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from ottla_core.line_formatter import LineFormatter
+from ottla_core.text.line_formatter import LineFormatter
 
 LATENCY_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

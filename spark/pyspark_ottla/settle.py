@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ottla.errors import OttlaError
-from ottla_core.printable import printable
+from ottla_core.text.printable import printable
 from pyspark_ottla.machines.decisions import SINGLE, Action, Batch, query_of
 from pyspark_ottla.options import write_options
 from pyspark_ottla.query_transactions import QueryTransactions

@@ -14,7 +14,7 @@ from ottla.admin.admin import Admin
 from ottla.errors import ErrorCode, OttlaError
 
 HOSTILE = "a\x1b]0;title\x07\x1b[31m\x9b2J\x7f\x85\u202e\u2066\u2028\tb\r\nforged  Stable"
-"""C0, DEL, C1, overrides of the direction, a separator of lines, a tab, and a line of its own."""
+"""Control characters of each kind, overrides of the direction, a separator of lines, a tab, and a line of its own."""
 
 
 class HostileAdmin:

@@ -20,11 +20,11 @@ from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.service_loop import new_service_loop
 from ottla_core.event_loop.watchdog import Watchdog
-from ottla_core.printable import printable
 from ottla_core.process import descriptors
 from ottla_core.process.allocator import keep_freed_memory
 from ottla_core.process.garbage import ShortLooks
 from ottla_core.telemetry import Metrics
+from ottla_core.text.printable import printable
 
 _log = logging.getLogger(__name__)
 

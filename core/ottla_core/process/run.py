@@ -15,9 +15,9 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.private_files import private_files, warning_of
 from ottla_core.files.secret_file import NO_FILE
 from ottla_core.host_port import HostPort
-from ottla_core.printable import printable
 from ottla_core.process import lifecycle, service_config
 from ottla_core.process.exposure import Endpoint, check_exposure
+from ottla_core.text.printable import printable
 
 _log = logging.getLogger(__name__)
 

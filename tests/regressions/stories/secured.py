@@ -35,8 +35,8 @@ STORIES = (
     Story(
         "names-that-command-a-terminal",
         "Names of groups, clients and transactions reached an administrator's terminal with their escape sequences",
-        instead_of("ottla_core.printable:printable", lambda original, text: text),
-        instead_of("ottla_core.printable:printable_json", lambda original, text: text),
+        instead_of("ottla_core.text.printable:printable", lambda original, text: text),
+        instead_of("ottla_core.text.printable:printable_json", lambda original, text: text),
     ),
     Story(
         "revocation-that-waits-for-a-request",

@@ -27,8 +27,8 @@ from ottla_cli.commands import consume as consume_command
 from ottla_cli.extents import Extent
 from ottla_cli.format import compile_format
 from ottla_cli.main import app, run
-from ottla_core.line_formatter import LineFormatter
-from ottla_core.printable import printable, printable_json
+from ottla_core.text.line_formatter import LineFormatter
+from ottla_core.text.printable import printable, printable_json
 
 _NAME = shlex.quote(HOSTILE)
 _LINES = (

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 _ACTIVE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal acts on instead of showing it: the controls of C0 and C1, DEL, the separators of lines, and what
-changes the direction of writing. Halves of surrogates can't be written at all."""
+"""What a terminal acts on instead of showing it: control characters, the separators of lines, and what changes
+the direction of writing. Halves of surrogates can't be written at all."""
 
 
 def printable(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 
-from ottla_core.printable import printable
+from ottla_core.text.printable import printable
 
 
 class LineFormatter(logging.Formatter):

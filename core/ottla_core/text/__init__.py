@@ -1,0 +1,1 @@
+"""Text that others have written, as people may see it."""
