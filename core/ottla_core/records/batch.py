@@ -184,12 +184,7 @@ def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
     """
     header = read_header(data, at)
     _check_format(header)
-    if header.size_bytes > max_bytes:
-        raise OttlaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.size_bytes} bytes is larger than the limit of {max_bytes}",
-            hint="send smaller batches or raise the topic's max.message.bytes",
-        )
+    check_size(header, max_bytes)
     _check_bytes(data, at, header)
     # The delta decides how many offsets the batch takes, so it must agree with the count. The walk compares that with
     # the records.
@@ -200,6 +195,16 @@ def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
             hint="the CRC is right, so the client wrote the batch like this: report it to whoever maintains the client",
         )
     return header
+
+
+def check_size(header: BatchHeader, max_bytes: int) -> None:
+    """Raise MESSAGE_TOO_LARGE for a batch that is larger than the topic's max.message.bytes."""
+    if header.size_bytes > max_bytes:
+        raise OttlaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.size_bytes} bytes is larger than the limit of {max_bytes}",
+            hint="send smaller batches or raise the topic's max.message.bytes",
+        )
 
 
 def check_stored(data: Buffer, at: int = 0) -> BatchHeader:

@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import cramjam
 
@@ -21,14 +21,20 @@ from ottla_core.records.batch import Buffer, corrupt
 MAX_OUTPUT_BYTES: Final = 64 << 20
 
 _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-_GZIP_LEVEL: Final = 6
-_ZSTD_LEVEL: Final = 3  # Kafka's default (KIP-390)
-_LZ4_LEVEL: Final = 1
+_GZIP_LEVEL: Final = -1
+_ZSTD_LEVEL: Final = 3
+_LZ4_LEVEL: Final = 9
+"""Kafka's default level stands for lz4's fast compressor, and any other for the slow one."""
+_FAST_LZ4: Final = 1
+_SLOW_LZ4: Final = range(3, 13)
+"""The library's levels of the slow compressor. Kafka's go up to 17, and above 12 nothing becomes smaller."""
 _LZ4_FLAGS_AT: Final = 4  # after the magic number
 _LZ4_INDEPENDENT: Final = 0x20
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # its version, the oldest version that can read it
 _XERIAL_BLOCK_BYTES: Final = 32 << 10
+_LZ4_STEP_BYTES: Final = 64 << 10
+"""The library holds the interpreter while it compresses with lz4. Between two steps, others have it."""
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 _FIRST_OUTPUT_BYTES: Final = 64 << 10
 _GROWTH: Final = 8
@@ -49,6 +55,13 @@ class Codec(IntEnum):
         return self.name.lower()
 
 
+class Compression(NamedTuple):
+    """A codec, and one of the levels that Kafka has for it. None is the default level, and snappy has no other."""
+
+    codec: Codec
+    level: int | None = None
+
+
 def codec_of(label: str) -> Codec:
     """Return the codec of a name in configs. Raises UNSUPPORTED_COMPRESSION_TYPE for any other."""
     for codec in Codec:
@@ -66,9 +79,9 @@ def output_limit(input_bytes: int) -> int:
     return min(MAX_OUTPUT_BYTES, 100 * input_bytes + (1 << 20))
 
 
-def compress(codec: int, data: bytes) -> bytes:
-    """Return `data` as the frame that Kafka's Java clients read."""
-    return _COMPRESS[Codec(codec)](data)
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Return `data` as the frame that Kafka's Java clients read. The level is Kafka's (KIP-390), or its default."""
+    return _COMPRESS[Codec(codec)](data, level)
 
 
 def decompress(codec: int, data: Buffer, most_bytes: int = MAX_OUTPUT_BYTES) -> bytes:
@@ -79,8 +92,8 @@ def decompress(codec: int, data: Buffer, most_bytes: int = MAX_OUTPUT_BYTES) -> 
     return _DECOMPRESS[Codec(codec)](memoryview(data), min(most_bytes, output_limit(len(data))))
 
 
-def _gzip(data: bytes) -> bytes:
-    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_FORMAT)
+def _gzip(data: Buffer, level: int | None) -> bytes:
+    compressor = zlib.compressobj(_GZIP_LEVEL if level is None else level, zlib.DEFLATED, _GZIP_FORMAT)
     return compressor.compress(data) + compressor.flush()
 
 
@@ -97,7 +110,7 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
     return output
 
 
-def _snappy(data: bytes) -> bytes:
+def _snappy(data: Buffer, _level: int | None) -> bytes:
     """Return Xerial's framing: a header, then blocks with their length in front (snappy-java, read by every Kafka
     client)."""
     pieces = [_XERIAL_HEADER]
@@ -134,10 +147,12 @@ def _unsnappy_block(block: memoryview, limit: int) -> bytes:
         raise _damaged(Codec.SNAPPY, str(error)) from None
 
 
-def _lz4(data: bytes) -> bytes:
+def _lz4(data: Buffer, level: int | None) -> bytes:
+    library_level = _FAST_LZ4 if level is None or level == _LZ4_LEVEL else min(max(level, _SLOW_LZ4[0]), _SLOW_LZ4[-1])
     # The library's default links blocks to each other, which Java's reader rejects.
-    compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False, content_checksum=False)
-    compressor.compress(data)
+    compressor = cramjam.lz4.Compressor(level=library_level, block_linked=False, content_checksum=False)
+    for at in range(0, len(data), _LZ4_STEP_BYTES):
+        compressor.compress(data[at : at + _LZ4_STEP_BYTES])
     return bytes(compressor.finish())
 
 
@@ -150,8 +165,8 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
     return _into_growing_buffer(Codec.LZ4, cramjam.lz4.decompress_into, data, limit)
 
 
-def _zstd(data: bytes) -> bytes:
-    return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+def _zstd(data: Buffer, level: int | None) -> bytes:
+    return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL if level is None else level))
 
 
 def _unzstd(data: memoryview, limit: int) -> bytes:
@@ -181,8 +196,8 @@ def _damaged(codec: Codec, reason: str) -> OttlaError:
     return corrupt(f"the {codec.label} frame of a batch can't be decompressed: {reason}")
 
 
-_COMPRESS: Final[dict[Codec, Callable[[bytes], bytes]]] = {
-    Codec.NONE: bytes,
+_COMPRESS: Final[dict[Codec, Callable[[Buffer, int | None], bytes]]] = {
+    Codec.NONE: lambda data, _level: bytes(data),
     Codec.GZIP: _gzip,
     Codec.SNAPPY: _snappy,
     Codec.LZ4: _lz4,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import lt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader, Buffer
@@ -40,6 +40,13 @@ class SlowWalkError(Exception):
     """The walk may take long, and was to be quick."""
 
 
+class Walked(NamedTuple):
+    """The records of a batch, without its codec, and the numbers of those that have no key, if they were wanted."""
+
+    records: Buffer
+    keyless: list[int]
+
+
 def without_codec(header: BatchHeader, batch: Buffer, most_bytes: int = MAX_OUTPUT_BYTES) -> tuple[BatchHeader, Buffer]:
     """Return the header and the records of a batch as they are without its codec. Raises what `decompress` raises."""
     records = memoryview(batch)[HEADER_SIZE:]
@@ -50,9 +57,9 @@ def without_codec(header: BatchHeader, batch: Buffer, most_bytes: int = MAX_OUTP
 
 def walk(
     header: BatchHeader, batch: Buffer, *, keys: bool = False, quickly: bool = False, pure: bool = False
-) -> list[int]:
-    """Walk the records of `batch`, which has the form and the CRC that `header` claims. With `keys`, return the numbers
-    of those that have no key.
+) -> Walked:
+    """Walk the records of `batch`, which has the form and the CRC that `header` claims. With `keys`, note which have no
+    key.
 
     A mebibyte of records takes a millisecond or two, or fifty if they are all headers. With `quickly`, SlowWalkError is
     raised where it may take longer. Raises CORRUPT_MESSAGE, also if a record has more than `MOST_HEADERS`.
@@ -81,7 +88,7 @@ def walk(
             number += count
     except DamagedRecordsError as damage:
         raise OttlaError(ErrorCode.CORRUPT_MESSAGE, f"the records of a batch can't be read: {damage}") from None
-    return keyless
+    return Walked(records, keyless)
 
 
 def walk_source(

@@ -60,7 +60,7 @@ SOUND = {
 
 def walked(batch: bytes, *, keys: bool = False, quickly: bool = False, pure: bool = False) -> list[int]:
     header = check_batch(batch, 0, max_bytes=1 << 30)
-    return walk(header, batch, keys=keys, quickly=quickly, pure=pure)
+    return walk(header, batch, keys=keys, quickly=quickly, pure=pure).keyless
 
 
 def refused(call: Callable[[], object]) -> OttlaError:
@@ -111,7 +111,7 @@ def test_offsets_with_gaps_are_sound_in_a_log() -> None:
     for count in (3, 60_000):
         data = b"".join(record(2 * n) for n in range(count))
         batch = raw_batch(data, count, last_offset_delta=2 * count, base_offset=7)
-        assert walk(read_header(batch), batch) == []
+        assert walk(read_header(batch), batch).keyless == []
         short = raw_batch(data, count, last_offset_delta=2 * count - 3, base_offset=7)
         assert "after the batch's last" in refused(partial(walk, read_header(short), short)).message
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla_broker.machines.offsets import ReadLimit
 from ottla_broker.machines.transactions import AbortedTransaction
@@ -28,10 +28,17 @@ from ottla_broker.storage.validator import Walk, check_appendable, check_importe
 from ottla_core.clock import Clock
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
-from ottla_core.records.batch import ANY_OFFSET, whole_batches
+from ottla_core.records.batch import ANY_OFFSET, Buffer, whole_batches
 from ottla_core.records.walk import SlowWalkError
 
 _log = logging.getLogger(__name__)
+
+
+class WalkedBatches(NamedTuple):
+    """Batches as they are to be appended, after they were walked by `config`."""
+
+    records: Buffer
+    config: LogConfig
 
 
 class DiskLog:
@@ -88,9 +95,9 @@ class DiskLog:
         """Read like `Log.read`, over everything that was appended, committed or not."""
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
-    async def walk(self, records: bytes, *, is_slow: bool = False) -> LogConfig:
-        """Check what `Log.append` checks of batches, in a thread if that takes long. Return the config by which it was
-        done.
+    async def walk(self, records: bytes, *, is_slow: bool = False) -> WalkedBatches:
+        """Check what `Log.append` checks of batches, and bring them into their topic's codec, in a thread if that takes
+        long.
 
         `is_slow` says that it is known to take long. Raises what `Log.append` raises.
         """
@@ -98,12 +105,10 @@ class DiskLog:
         check = partial(check_appendable, records, config, self._clock.wall_ms(), transactional=True)
         if not is_slow:
             try:
-                check(walk=Walk.QUICK)
+                return WalkedBatches(check(walk=Walk.QUICK).records, config)
             except SlowWalkError:
-                is_slow = True
-        if is_slow:
-            await self._threads.work(check)
-        return config
+                pass
+        return WalkedBatches((await self._threads.work(check)).records, config)
 
     async def check_imported(self, records: bytes) -> None:
         """Check imported batches in a thread. Raises INVALID_RECORD and RECORD_LIST_TOO_LARGE."""

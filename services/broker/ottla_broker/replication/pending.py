@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -32,9 +32,10 @@ class PendingBytes:
         self.held = 0
         self._most_bytes: Final = most_bytes
 
-    def take(self, size_bytes: int) -> None:
-        """Count these bytes. Raises REQUEST_TIMED_OUT if too many wait already; an act of any size may wait alone."""
-        if self.held and self.held + size_bytes > self._most_bytes:
+    def take(self, size_bytes: int, *, beside: int = 0) -> None:
+        """Count these bytes, `beside` those that the same act holds already. Raises REQUEST_TIMED_OUT if too many wait;
+        an act of any size may wait alone."""
+        if self.held > beside and self.held + size_bytes > self._most_bytes:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{self.held} bytes of batches are waiting to be validated, which leaves no room for more; nothing was "
@@ -45,6 +46,18 @@ class PendingBytes:
 
     def give_back(self, size_bytes: int) -> None:
         self.held -= size_bytes
+
+    @contextlib.contextmanager
+    def grown(self, size_bytes: int, new_bytes: int) -> Iterator[None]:
+        """Count what an act holds more, because its batches became larger by another codec. Raises what `take`
+        raises."""
+        more = max(0, new_bytes - size_bytes)
+        if more:
+            self.take(more, beside=size_bytes)
+        try:
+            yield
+        finally:
+            self.give_back(more)
 
 
 class _Pending(Generic[T]):

@@ -146,11 +146,13 @@ class _Append:
         return self.transaction.version >= TRANSACTIONS_V2 or not self.replica.guards.has_added(added_by)
 
     async def prepare(self) -> None:
-        self.walked_by = await self.replica.disk.walk(bytes(self.records), is_slow=self.is_slow)
-        await self.replica.turn.rest()
-        if self._is_unverified and self.transaction is not None:
-            # it is the last step: nothing may come between the response and the append
-            await self._verify(self.transaction)
+        sent = bytes(self.records)
+        self.records, self.walked_by = await self.replica.disk.walk(sent, is_slow=self.is_slow)
+        with self.replica.pending_bytes.grown(len(sent), len(self.records)):
+            await self.replica.turn.rest()
+            if self._is_unverified and self.transaction is not None:
+                # it is the last step: nothing may come between the response and the append
+                await self._verify(self.transaction)
 
     async def _verify(self, transaction: ProducedTransaction) -> None:
         """Verify the transaction by a response that no marker has overtaken.

@@ -7,8 +7,9 @@ from typing import Final
 
 from ottla_broker.storage.log_config import MAX_INT64, LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, Topic
-from ottla_core.configs.config_values import resolve, resolve_broker
+from ottla_core.configs.config_values import EffectiveConfigs, resolve, resolve_broker
 from ottla_core.model import MAX_BATCH_BYTES
+from ottla_core.records.compression import Codec, Compression
 
 _LATE_MS: Final = 300_000
 """Kafka's value. In this time a coordinator ends a transaction that has lasted too long."""
@@ -40,6 +41,7 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
         retention_ms=values.integer("retention.ms") if deletes else -1,
         retention_bytes=values.integer("retention.bytes") if deletes else -1,
         max_message_bytes=min(values.integer("max.message.bytes"), MAX_BATCH_BYTES),  # larger ones could be stored once
+        compression=_compression(values),
         timestamp_type=TimestampType(values.text("message.timestamp.type")),
         timestamp_before_max_ms=values.integer("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=values.integer("message.timestamp.after.max.ms"),
@@ -56,3 +58,19 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
         compacts=compacts,
         drops_keyless=values.boolean("compaction.drop.keyless"),
     )
+
+
+def _compression(values: EffectiveConfigs) -> Compression | None:
+    match values.text("compression.type"):
+        case "uncompressed":
+            return Compression(Codec.NONE)
+        case "gzip":
+            return Compression(Codec.GZIP, values.integer("compression.gzip.level"))
+        case "lz4":
+            return Compression(Codec.LZ4, values.integer("compression.lz4.level"))
+        case "snappy":
+            return Compression(Codec.SNAPPY)
+        case "zstd":
+            return Compression(Codec.ZSTD, values.integer("compression.zstd.level"))
+        case _:
+            return None  # as the producer has compressed it

@@ -200,14 +200,15 @@ class Log:
     ) -> AppendResult:
         """Give the batches in `records` the next offsets and write them: all of them or none.
 
-        Each batch keeps its bytes except for offset and leader epoch (rule 1), and with LogAppendTime its timestamps.
+        Each batch keeps its bytes except for offset and leader epoch (rule 1), its compression if the topic has
+        another, and with LogAppendTime its timestamps.
         What an idempotent producer repeats is not written again (rule 25). Raises what `check_appendable` and
         `Producers.check` raise, or KAFKA_STORAGE_ERROR; the log is then as it was.
         """
         self._check_appendable()
         # All checks come before the first offset is given, over all batches of the request together (rule 27: validate
         # before assigning offsets, with cumulative state). A request with one bad batch leaves nothing in the log.
-        headers = check_appendable(records, self.config, now_ms, walk=walk, transactional=transactional)
+        records, headers = check_appendable(records, self.config, now_ms, walk=walk, transactional=transactional)
         is_stamped = self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         # The stamp comes before the producers' check, because the check notes the time that a repeat gets (rule 25: the
         # original offset and timestamp).

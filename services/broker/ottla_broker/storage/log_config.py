@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from ottla_core.records.compression import Compression
+
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
 DAY_MS: Final = 24 * 3600 * 1000
@@ -24,6 +26,7 @@ class LogConfig:
     """One log's settings. With a retention of -1 records are kept for ever. Positions in a segment are int32, so its
     size is, too.
 
+    `compression` is how batches are stored. If it is None, each is stored as its producer has compressed it.
     `deletes` and `compacts` say what cleanup.policy has. If the log compacts, every record needs a key. Older records
     without a key are dropped if `drops_keyless`.
     """
@@ -36,6 +39,7 @@ class LogConfig:
     retention_ms: int = 7 * DAY_MS
     retention_bytes: int = -1
     max_message_bytes: int = 1_048_588
+    compression: Compression | None = None
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = MAX_INT64
     timestamp_after_max_ms: int = 3_600_000

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from enum import Enum
 from itertools import islice
+from typing import NamedTuple
 
 from ottla_broker.machines.bad_records import MOST_NAMED, BadRecord, BadRecordsError
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig, TimestampType
+from ottla_broker.storage.recompression import new_compression, recompressed
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import (
     CONTROL,
@@ -22,6 +24,7 @@ from ottla_core.records.batch import (
     BatchHeader,
     Buffer,
     check_batch,
+    check_size,
     check_stored,
     corrupt,
     iter_headers,
@@ -35,6 +38,9 @@ _WALKED_BYTES = 64 << 10
 """Size up to which the records of a rejected batch are read, to name the bad ones: about a millisecond."""
 _QUICK_COMPRESSED_BYTES = 16 << 10
 """The compressed size from which on a batch is expected to become too large for a quick walk."""
+_QUICK_RECOMPRESSED_BYTES = 4 << 10
+"""The size up to which a batch is compressed anew in a quick walk. It takes a tenth of a millisecond, or one at the
+highest levels."""
 _LAST_OFFSET = 1 << 62
 """Offsets below this leave room in 64 bits for all that is produced after an import."""
 MOST_IMPORTED_BATCHES = 1000
@@ -43,20 +49,28 @@ _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
 class Walk(Enum):
-    """How the records of batches are walked before these are appended."""
+    """How the records of batches are walked, and compressed anew if their topic has a codec, before these are
+    appended."""
 
     WHOLE = "whole"
     """However long it takes."""
     QUICK = "quick"
     """If it takes a few milliseconds, or else SlowWalkError is raised."""
     DONE = "done"
-    """Not at all: they were walked before."""
+    """Not at all: it was done before."""
+
+
+class Appendable(NamedTuple):
+    """Batches that may be appended as they are, at least one, and the header of each."""
+
+    records: Buffer
+    headers: list[BatchHeader]
 
 
 def check_appendable(
     records: Buffer, config: LogConfig, now_ms: int, *, walk: Walk = Walk.WHOLE, transactional: bool = False
-) -> list[BatchHeader]:
-    """Return the headers of all batches in `records`, at least one. Each batch may be appended as it is.
+) -> Appendable:
+    """Return the batches in `records` in the codec of their topic, if it has one.
 
     With `transactional`, transactional batches are taken, because the producer's transactional id is known, and the
     partition is part of its transaction.
@@ -64,15 +78,11 @@ def check_appendable(
     Raises SlowWalkError, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
     INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
     """
-    if len(records) > config.segment_bytes:
-        raise OttlaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{len(records)} bytes of batches don't fit into a segment of {config.segment_bytes} bytes",
-            hint="send less data at a time, or raise the topic's segment.bytes",
-        )
-    if walk is Walk.QUICK and not _is_quickly_walked(records):
+    if walk is Walk.QUICK and not _is_quickly_walked(records, config):
         raise SlowWalkError
     headers: list[BatchHeader] = []
+    stored: list[Buffer] = []
+    is_as_sent = True
     at = count = 0
     while at < len(records):
         header = check_batch(records, at, max_bytes=config.max_message_bytes)
@@ -82,10 +92,16 @@ def check_appendable(
             raise _linked_blocks()
         if config.timestamp_type is TimestampType.CREATE_TIME:
             _check_timestamps(header, batch, config, now_ms)
-        if walk is not Walk.DONE:
-            check_records(header, batch, config, quickly=walk is Walk.QUICK)
-        headers.append(header)
         at, count = at + header.size_bytes, count + header.record_count
+        if walk is not Walk.DONE:
+            plain = check_records(header, batch, config, quickly=walk is Walk.QUICK)
+            compression = new_compression(header, config.compression)
+            # A batch that readers would refuse is kept as its producer sent it.
+            if compression is not None and (anew := recompressed(header, plain, compression)) is not None:
+                header, batch, is_as_sent = read_header(anew), memoryview(anew), False
+                check_size(header, config.max_message_bytes)
+        stored.append(batch)
+        headers.append(header)
     if count > MAX_INT32:
         raise OttlaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -96,7 +112,16 @@ def check_appendable(
         raise OttlaError(ErrorCode.INVALID_RECORD, "the produce request has no batch for the partition")
     if len(headers) > 1:
         _check_transaction(headers)
-    return headers
+    if not is_as_sent:
+        records = b"".join(stored)
+    # Unlike max.message.bytes, this bounds only what is stored, as in Kafka.
+    if len(records) > config.segment_bytes:
+        raise OttlaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{len(records)} bytes of batches don't fit into a segment of {config.segment_bytes} bytes",
+            hint="send less data at a time, or raise the topic's segment.bytes",
+        )
+    return Appendable(records, headers)
 
 
 def _check_transaction(headers: list[BatchHeader]) -> None:
@@ -112,14 +137,16 @@ def _check_transaction(headers: list[BatchHeader]) -> None:
         )
 
 
-def check_records(header: BatchHeader, batch: Buffer, config: LogConfig, *, quickly: bool = False) -> None:
-    """Walk the records of a batch that `check_batch` has checked, and require keys if the topic is compacted.
+def check_records(header: BatchHeader, batch: Buffer, config: LogConfig, *, quickly: bool = False) -> Buffer:
+    """Walk the records of a batch that `check_batch` has checked, require keys if the topic is compacted, and return
+    the records without their codec.
+
     Compaction keeps the newest record of each key, so it could neither keep nor remember a record without one.
 
     Raises INVALID_RECORD, and SlowWalkError if it is to be done `quickly` and may take long.
     """
     try:
-        keyless = walk(header, batch, keys=config.compacts, quickly=quickly)
+        records, keyless = walk(header, batch, keys=config.compacts, quickly=quickly)
     except OttlaError as damage:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,
@@ -128,14 +155,18 @@ def check_records(header: BatchHeader, batch: Buffer, config: LogConfig, *, quic
         ) from None
     if keyless:
         raise _without_keys(keyless[:MOST_NAMED])
+    return records
 
 
-def _is_quickly_walked(records: Buffer) -> bool:
+def _is_quickly_walked(records: Buffer, config: LogConfig) -> bool:
     """Return whether there is one batch, which is small, or none. A compressed one may still turn out to be large."""
     if len(records) < HEADER_SIZE:
         return True
     header = read_header(records)
-    limit = PIECE_BYTES + HEADER_SIZE if header.codec == Codec.NONE else _QUICK_COMPRESSED_BYTES
+    if new_compression(header, config.compression) is not None:
+        limit = _QUICK_RECOMPRESSED_BYTES
+    else:
+        limit = PIECE_BYTES + HEADER_SIZE if header.codec == Codec.NONE else _QUICK_COMPRESSED_BYTES
     return len(records) <= min(limit, header.size_bytes)
 
 

@@ -16,11 +16,11 @@ from transactional_logs import end_of
 from waiting import until
 
 from ottla_broker.peers.transactions import TransactionVerifier
+from ottla_broker.replication.disk_log import WalkedBatches
 from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.pending import MOST_BYTES
 from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend, append
 from ottla_broker.replication.replica import Replica
-from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
@@ -144,9 +144,9 @@ async def test_a_transaction_that_ends_while_its_batch_is_walked_takes_it_no_mor
     replica, gate = led_replica(tmp_path), Gate()
     replica.led_in(None).append(batch(7), transactional=True)
 
-    async def walk(records: bytes, *, is_slow: bool) -> LogConfig:
+    async def walk(records: bytes, *, is_slow: bool) -> WalkedBatches:
         replica.led_in(None).append_marker(end_of(7, 3, v2=False))
-        return replica.log.config
+        return WalkedBatches(records, replica.log.config)
 
     monkeypatch.setattr(replica.disk, "walk", walk)
     waiting = append(replica, replica.led_in(None), batch(7, 1), 1, Slice(0.0), of(gate, version=1))
