@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import random
 import time
+from itertools import cycle, islice
 from multiprocessing.synchronize import Barrier
 from typing import Any, Final
 
@@ -37,31 +38,41 @@ def settings(given: argparse.Namespace) -> dict[str, Any]:
 def produce(given: argparse.Namespace, together: Barrier) -> tuple[float, float]:
     """When it began and when all was acknowledged, on the machine's monotonic clock."""
     producer = confluent_kafka.Producer(settings(given))
-    value = random.Random(7).randbytes(given.size)
-    producer.produce(given.topic, value, on_delivery=_on_failed)
+    values = _values(given)
+    producer.produce(given.topic, values[0], on_delivery=_on_failed)
     _flush(producer)
     together.wait(LIMIT_S)
     began = time.monotonic()
     if given.each:
-        _one_by_one(producer, given, value)
+        _one_by_one(producer, given, values)
     else:
-        _by_batches(producer, given, value)
+        _by_batches(producer, given, values)
     _flush(producer)
     return began, time.monotonic()
 
 
-def _by_batches(producer: confluent_kafka.Producer, given: argparse.Namespace, value: bytes) -> None:
+def _values(given: argparse.Namespace) -> list[bytes]:
+    """The values, which are sent in turn."""
+    chosen = random.Random(7)
+    if not given.words:
+        return [chosen.randbytes(given.size)]
+    words = ["".join(chosen.choices("abcdefghijklmnopqrstuvwxyz", k=chosen.randint(3, 10))) for _ in range(2_000)]
+    return [" ".join(chosen.choices(words, k=given.size))[: given.size].encode() for _ in range(_AT_ONCE)]
+
+
+def _by_batches(producer: confluent_kafka.Producer, given: argparse.Namespace, values: list[bytes]) -> None:
+    value = cycle(values)
     for first in range(0, given.records, _AT_ONCE):
-        messages = [{"value": value} for _ in range(min(_AT_ONCE, given.records - first))]
+        messages = [{"value": each} for each in islice(value, min(_AT_ONCE, given.records - first))]
         while len(producer) > _MOST_WAITING:
             producer.poll(0.001)
         taken = producer.produce_batch(given.topic, messages, on_delivery=_on_failed)
         assert taken == len(messages), "there was room for all"
 
 
-def _one_by_one(producer: confluent_kafka.Producer, given: argparse.Namespace, value: bytes) -> None:
+def _one_by_one(producer: confluent_kafka.Producer, given: argparse.Namespace, values: list[bytes]) -> None:
     send, topic = producer.produce, given.topic
-    for _ in range(given.records):
+    for value in islice(cycle(values), given.records):
         try:
             send(topic, value, on_delivery=_on_failed)
         except BufferError:
@@ -92,6 +103,7 @@ def main() -> None:
     parser.add_argument("--producers", type=int, default=1, help="processes that share the records")
     parser.add_argument("--small-batches", action="store_true", help="ten records a request, sent at once")
     parser.add_argument("--each", action="store_true", help="produce() for each record instead of produce_batch()")
+    parser.add_argument("--words", action="store_true", help="values that compress to a third, instead of random bytes")
     given = parser.parse_args()
     given.records //= given.producers
     with multiprocessing.Manager() as manager:

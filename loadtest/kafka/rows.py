@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from loadtest.kafka.comparison import ANY, AT_LEAST_AS_MUCH, Figure, Goal
@@ -25,6 +26,7 @@ class Row:
     partitions: int = 6
     replicas: int = 1  # as many as there are brokers
     filled: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)  # of the topic
 
     @property
     def key(self) -> str:
@@ -48,6 +50,7 @@ def _transactions(key: str, title: str, goal: Goal) -> Figure:
 
 
 _ALL: Final = ("--acks", "all")
+_SNAPPY: Final = ("--words", "--config", "compression.type=snappy")
 _LOW_LOAD: Final = 1_000  # records: five seconds
 
 ROWS: Final = (
@@ -58,6 +61,14 @@ ROWS: Final = (
     Row("kafka.produce", _rate("produce_8", "… 8 producers"), ("--producers", "8")),
     Row("kafka.produce", _rate("produce_1_partition", "… 1 partition"), partitions=1),
     Row("kafka.produce", _rate("produce_100_partitions", "… 100 partitions"), partitions=100),
+    Row("kafka.produce", _rate("produce_snappy", "… words, with snappy"), _SNAPPY, share=0.5),
+    Row(
+        "kafka.produce",
+        _rate("produce_recompressed", "… words, with snappy to a topic with zstd", Goal(least=0.8)),
+        _SNAPPY,
+        share=0.5,
+        config={"compression.type": "zstd"},
+    ),
     Row("kafka.perf_test", _rate("perf_test", "… kafka-producer-perf-test"), share=0.5),
     Row("kafka.consume", _rate("consume_100b", "consume, 100 B", AT_LEAST_AS_MUCH), filled=True),
     Row("kafka.consume", _rate("consume_1kb", "… 1 KB"), share=0.2, size=1000, filled=True),

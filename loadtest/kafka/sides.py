@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from confluent_kafka.admin import AdminClient
@@ -46,9 +47,17 @@ class Side:
     def resident_mb(self) -> float:
         return sum(map(resident_mb, self.pids))
 
-    def create_topic(self, name: str, partitions: int = 6, replicas: int = 1, limit_s: float = _LIMIT_S) -> None:
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 6,
+        replicas: int = 1,
+        limit_s: float = _LIMIT_S,
+        *,
+        config: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Through librdkafka, as everything else here."""
-        config = {"min.insync.replicas": str(_MIN_IN_SYNC[replicas])}
+        config = {"min.insync.replicas": str(_MIN_IN_SYNC[replicas]), **config}
         admin = self._admin()
         topic = NewTopic(name, partitions, replicas, config=config)
         created = admin.create_topics([topic], operation_timeout=limit_s, request_timeout=limit_s)

@@ -24,7 +24,7 @@ def measure(row: Row, sides: tuple[Side, Side], pairs: int, records: int) -> lis
 
 def _once(row: Row, side: Side, number: int, count: int) -> dict[str, Any]:
     if not row.filled:
-        side.create_topic(_topic(row, number), row.partitions, row.replicas)
+        side.create_topic(_topic(row, number), row.partitions, row.replicas, config=row.config)
     os.sync()  # so that nobody runs while the disk still writes what the other has left
     return observed(side, row.program, side.bootstrap, *side.options, *_of(row, number, count), *row.arguments)
 
@@ -38,7 +38,7 @@ def observed(side: Side, program: Program, *arguments: str) -> dict[str, Any]:
 
 def _fill(row: Row, sides: tuple[Side, Side], count: int) -> None:
     for side in sides:
-        side.create_topic(_topic(row, 0), row.partitions, row.replicas)
+        side.create_topic(_topic(row, 0), row.partitions, row.replicas, config=row.config)
         run("kafka.produce", side.bootstrap, *side.options, *_of(row, 0, count))
 
 

@@ -152,7 +152,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
     # The library's default links blocks to each other, which Java's reader rejects.
     compressor = cramjam.lz4.Compressor(level=library_level, block_linked=False, content_checksum=False)
     for at in range(0, len(data), _LZ4_STEP_BYTES):
-        compressor.compress(data[at : at + _LZ4_STEP_BYTES])
+        compressor.compress(bytes(data[at : at + _LZ4_STEP_BYTES]))
     return bytes(compressor.finish())
 
 

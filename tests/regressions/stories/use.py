@@ -41,6 +41,11 @@ STORIES = (
         altered("ottla_core.configs.config_table:BROKER_CONFIGS", _without_effect("auto.create.topics.enable")),
     ),
     Story(
+        "codec-of-the-topic-is-ignored",
+        "A topic's compression.type, described as the codec on disk, changed nothing of what was stored",
+        instead_of("ottla_broker.storage.recompression:new_compression", lambda original, header, wanted: None),
+    ),
+    Story(
         "config-without-a-word",
         "A topic was created with a config that nothing acts on, and nobody said so",
         skipped("ottla.admin.topics:warn"),

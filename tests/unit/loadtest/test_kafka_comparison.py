@@ -71,6 +71,7 @@ def test_every_row_has_a_name_of_its_own_and_those_of_the_goals_are_there() -> N
     goals = {figure.key: str(figure.goal) for row in ROWS for figure in row.figures if figure.goal != ANY}
     assert goals == {
         "produce_100b": "≥ 1",
+        "produce_recompressed": "≥ 0.8",
         "consume_100b": "≥ 1",
         "acks_all": "≥ 0.7",
         "p99": "≤ 1.5",

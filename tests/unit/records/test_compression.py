@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 import tracemalloc
 import zlib
@@ -11,7 +12,15 @@ import cramjam
 import pytest
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.compression import MAX_OUTPUT_BYTES, Codec, codec_of, compress, decompress, output_limit
+from ottla_core.records.compression import (
+    MAX_OUTPUT_BYTES,
+    Codec,
+    codec_of,
+    compress,
+    decompress,
+    has_linked_blocks,
+    output_limit,
+)
 
 TEXT = b"".join(b'{"flight": %d, "carrier": "UA"}' % n for n in range(3000))
 COMPRESSING = [codec for codec in Codec if codec is not Codec.NONE]
@@ -130,3 +139,42 @@ def test_output_is_limited_by_input_and_at_all() -> None:
 )
 def test_frame_that_lies_about_itself_is_damage(codec: Codec, frame: bytes) -> None:
     assert_damaged(codec, frame)
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"),
+    [
+        (Codec.GZIP, [None, -1, 1, 9]),
+        (Codec.LZ4, [None, 9, 1, 3, 8, 10, 12, 13, 17]),
+        (Codec.ZSTD, [None, 0, 3, -131_072, -1, 1, 19, 22]),
+    ],
+)
+def test_a_frame_of_any_level_is_read(codec: Codec, levels: list[int | None]) -> None:
+    data = random.Random(7).randbytes(3_000).hex().encode() * 20
+    frames = [compress(codec, data, level) for level in levels]
+    assert [decompress(codec, frame) for frame in frames] == [data] * len(levels)
+    assert frames[0] == frames[1], "Kafka's default"
+    assert len(set(frames)) > 2
+    assert codec is not Codec.LZ4 or not has_linked_blocks(codec, frames[-1])
+
+
+def test_lz4_lets_other_threads_work_while_it_compresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library holds the interpreter during a call."""
+    sizes: list[int] = []
+
+    class Compressor:
+        def __init__(self, **settings: object) -> None:
+            self._actual = actual(**settings)
+
+        def compress(self, data: bytes) -> None:
+            sizes.append(len(data))
+            self._actual.compress(data)
+
+        def finish(self) -> bytes:
+            return bytes(self._actual.finish())
+
+    actual = cramjam.lz4.Compressor
+    monkeypatch.setattr(cramjam.lz4, "Compressor", Compressor)
+    data = random.Random(7).randbytes(1_000_001)
+    assert decompress(Codec.LZ4, compress(Codec.LZ4, data, 17)) == data
+    assert max(sizes) <= 64 << 10

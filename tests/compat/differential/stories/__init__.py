@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.compat.differential.stories import admin, fetches, groups, java, librdkafka, produces, rules, transactions
+from tests.compat.differential.stories import (
+    admin,
+    codecs,
+    fetches,
+    groups,
+    java,
+    librdkafka,
+    produces,
+    rules,
+    transactions,
+)
 from tests.compat.differential.story import Story
 
 STORIES: Final[tuple[Story, ...]] = (
     *groups.STORIES,  # first: the internal topics are there afterwards
     *transactions.STORIES,
     *produces.STORIES,
+    *codecs.STORIES,
     *fetches.STORIES,
     *rules.STORIES,
     *admin.STORIES,

@@ -131,3 +131,21 @@ def test_there_is_room_for_so_many_bytes_and_for_one_of_any_size_alone() -> None
     room.take(40)
     with pytest.raises(OttlaError):
         room.take(1)
+
+
+def test_batches_that_have_grown_count_with_their_new_size() -> None:
+    held = PendingBytes(most_bytes=100)
+    held.take(10)
+    with held.grown(10, 200):
+        assert held.held == 200, "an act of any size may wait alone"
+        with pytest.raises(OttlaError) as refused:
+            held.take(1)
+        assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
+        with held.grown(10, 10), held.grown(10, 5):
+            assert held.held == 200
+    assert held.held == 10
+    held.take(80)
+    with pytest.raises(OttlaError) as refused, held.grown(10, 30):
+        pytest.fail("others wait")
+    assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
+    assert held.held == 90

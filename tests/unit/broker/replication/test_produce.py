@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from batches import NOON, sealed, simple_records
 from replicas import Brokers
+from waiting import until
 
 from ottla_broker.replication.produce import ReplicaAppend, append, check_acks
 from ottla_broker.storage.log_config import LogConfig
@@ -16,8 +17,8 @@ from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import INTERNAL_TOPICS
-from ottla_core.records.batch import read_header
-from ottla_core.records.compression import Codec
+from ottla_core.records.batch import iter_headers, read_header
+from ottla_core.records.compression import Codec, Compression
 
 
 class Untouched:
@@ -71,3 +72,35 @@ async def test_what_takes_long_to_walk_is_appended_later_and_what_comes_behind_i
     assert replica.log.log_end_offset == 1
     offsets = [(await cast(asyncio.Future[ReplicaAppend], each)).appended.base_offset for each in later]
     assert offsets == [1, 1 + read_header(large).record_count]
+
+
+@pytest.mark.parametrize("small", [1, 200], ids=["on the loop", "in the thread, too"])
+async def test_a_producers_batches_keep_their_order_while_they_are_compressed(tmp_path: Path, small: int) -> None:
+    config = LogConfig(compression=Compression(Codec.ZSTD))
+    brokers = Brokers(tmp_path, (1,), config)
+    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
+    replica, leading, turn = brokers.replicas[1], brokers.leading(1), Slice(60.0)
+    counts = [small, 3_000, small, 2_000, small]
+    results = [append(replica, leading, sealed(simple_records(count)), 1, turn) for count in counts]
+    appended = [each if isinstance(each, ReplicaAppend) else await each for each in results]
+    assert [each.appended.base_offset for each in appended] == [sum(counts[:n]) for n in range(5)]
+    stored = replica.log.read(0, 1 << 20, replica.log.log_end_offset)
+    assert [(header.codec, header.record_count) for _, header in iter_headers(stored)] == [
+        (Codec.ZSTD, count) for count in counts
+    ]
+    assert isinstance(results[0], ReplicaAppend) == (small == 1)
+    await until(lambda: not replica.pending_bytes.held)
+
+
+async def test_a_topics_codec_is_that_of_the_next_batch(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path, (1,))
+    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
+    replica, leading, turn = brokers.replicas[1], brokers.leading(1), Slice(60.0)
+    wanted = [None, Compression(Codec.GZIP), Compression(Codec.NONE), None]
+    for compression in wanted:
+        replica.log.config = LogConfig(compression=compression)
+        appended = append(replica, leading, sealed(simple_records(3_000), Codec.LZ4), 1, turn)
+        assert isinstance(appended if isinstance(appended, ReplicaAppend) else await appended, ReplicaAppend)
+    stored = replica.log.read(0, 1 << 20, replica.log.log_end_offset)
+    codecs = [header.codec for _, header in iter_headers(stored)]
+    assert codecs == [Codec.LZ4, Codec.GZIP, Codec.NONE, Codec.LZ4]

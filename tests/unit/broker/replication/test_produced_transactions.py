@@ -21,11 +21,14 @@ from ottla_broker.replication.leading import ACKS_ALL
 from ottla_broker.replication.pending import MOST_BYTES
 from ottla_broker.replication.produce import ProducedTransaction, ReplicaAppend, append
 from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
 from ottla_core.model import TopicPartition
-from ottla_core.records.batch import CONTROL, TRANSACTIONAL
+from ottla_core.records.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL
+from ottla_core.records.compression import Codec, Compression, compress
+from ottla_core.records.varint import encode_varint as varint
 from ottla_proto.common_pb2 import TxnProducer
 
 
@@ -392,3 +395,18 @@ async def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) ->
     with pytest.raises(OttlaError):
         begin(replica, batch(7), None)
     assert replica.log.log_end_offset == 0
+
+
+async def test_what_grows_by_its_topics_codec_counts_while_it_is_verified(tmp_path: Path) -> None:
+    replica, gate = led_replica(tmp_path), Gate()
+    replica.log.config = LogConfig(compression=Compression(Codec.NONE))
+    plain = raw_record(0, fields=varint(-1) + varint(9_000) + bytes(9_000) + varint(0))
+    sent = raw_batch(
+        compress(Codec.ZSTD, plain), producer_id=7, producer_epoch=3, base_sequence=0, attributes=TRANSACTIONAL | 4
+    )
+    waiting = begin(replica, sent, of(gate))
+    await until(lambda: gate.asked)
+    assert replica.pending_bytes.held == HEADER_SIZE + len(plain)
+    gate.open()
+    assert (await waiting).appended.size_bytes == HEADER_SIZE + len(plain)
+    await until(lambda: not replica.pending_bytes.held)

@@ -8,6 +8,7 @@ from ottla_broker.replication.topic_config import default_log_config, log_config
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, ResourceConfigs, Topic
 from ottla_core.model import TopicId
+from ottla_core.records.compression import Codec, Compression
 
 
 def config_of(
@@ -63,3 +64,20 @@ def test_how_long_an_idle_producer_is_remembered_is_the_clusters_choice() -> Non
 def test_a_transaction_is_late_five_minutes_after_the_longest_timeout() -> None:
     assert config_of({}).late_transaction_ms == 1_200_000
     assert config_of({}, {"transaction.max.timeout.ms": "5000"}).late_transaction_ms == 305_000
+
+
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [
+        ("producer", None),
+        ("uncompressed", Compression(Codec.NONE)),
+        ("gzip", Compression(Codec.GZIP, 7)),
+        ("snappy", Compression(Codec.SNAPPY)),
+        ("lz4", Compression(Codec.LZ4, 17)),
+        ("zstd", Compression(Codec.ZSTD, -3)),
+    ],
+)
+def test_the_codec_of_a_topic_has_its_level(name: str, compression: Compression | None) -> None:
+    levels = {"compression.gzip.level": "7", "compression.lz4.level": "17", "compression.zstd.level": "-3"}
+    assert config_of({"compression.type": name, **levels}).compression == compression
+    assert config_of({}, {"compression.type": name}, levels).compression == compression
