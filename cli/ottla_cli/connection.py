@@ -14,8 +14,8 @@ from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses
 from ottla.errors import ConnectError, ErrorCode, OttlaError
 from ottla_cli.failures import sentence
 from ottla_cli.settings import Settings
-from ottla_core.host_port import HostPort
 from ottla_cli.terminal import say
+from ottla_core.host_port import HostPort
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin

@@ -23,8 +23,8 @@ from ottla_cli.options import AnyTopics, Numbers
 from ottla_cli.output import Listing, form_for, write
 from ottla_cli.partition_status import PartitionStatus, only_numbers
 from ottla_cli.settings import Settings
-from ottla_core.host_port import HostPort
 from ottla_cli.terminal import put_progress, say
+from ottla_core.host_port import HostPort
 from ottla_core.plural import counted
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import random
 import struct
 import tracemalloc
 import zlib
+from typing import Any
 
 import cramjam
 import pytest
@@ -163,7 +164,7 @@ def test_lz4_lets_other_threads_work_while_it_compresses(monkeypatch: pytest.Mon
     sizes: list[int] = []
 
     class Compressor:
-        def __init__(self, **settings: object) -> None:
+        def __init__(self, **settings: Any) -> None:
             self._actual = actual(**settings)
 
         def compress(self, data: bytes) -> None:

@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_broker.broker_values import broker_values
 from ottla_broker.kafka.apis import served
 from ottla_broker.kafka.authorization.current_authorizer import CurrentAuthorizer
 from ottla_broker.kafka.backend import Backend
@@ -18,6 +17,7 @@ from ottla_broker.kafka.network.limits import configured
 from ottla_broker.kafka.network.listener import Listener
 from ottla_broker.listener_settings import KafkaListener
 from ottla_broker.replication.fetch_purgatory import FetchPurgatory
+from ottla_core.cluster.broker_values import broker_values
 from ottla_core.telemetry import Metrics
 
 _MAX_SESSION_ID: Final = 2**31 - 1

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ottla_broker.broker_values import broker_values
 from ottla_broker.config import BrokerConfig
 from ottla_broker.membership.node_id import allocate_node_id
 from ottla_broker.replication.topic_config import default_log_config
 from ottla_broker.storage.identity import DirectoryIdentity, load_identity, new_directory_id
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
+from ottla_core.cluster.broker_values import broker_values
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import OttlaError

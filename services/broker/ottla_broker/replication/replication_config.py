@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.broker_values import broker_values
+from ottla_core.cluster.broker_values import broker_values
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.model import MAX_BATCH_BYTES
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batches import NOON, raw_batch, sealed, simple_records, with_fresh_crc
@@ -31,7 +32,7 @@ RECORDS: list[RawRecord] = [
 ]
 
 
-def opened(tmp_path: Path, codec: Codec | None, level: int | None = None, /, **config: int) -> Log:
+def opened(tmp_path: Path, codec: Codec | None, level: int | None = None, /, **config: Any) -> Log:
     compression = None if codec is None else Compression(codec, level)
     return open_log(tmp_path / "log", LogConfig(compression=compression, **config))
 
@@ -48,7 +49,7 @@ def refused(log: Log, records: bytes) -> ErrorCode:
     with pytest.raises(OttlaError) as caught:
         log.append(records, 1, NOON)
     assert log.log_end_offset == 0
-    return caught.value.code
+    return ErrorCode(caught.value.code)
 
 
 def words(size_bytes: int) -> bytes:
