@@ -104,7 +104,7 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
   login on any other listener.
 - **DescribeAcls**, **CreateAcls** and **DeleteAcls** answer SECURITY_DISABLED unless brokers have an authorizer
   (`authorizer_class_name`), as in Kafka.
-- **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.3, those of one listener too. What
+- **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.4, those of one listener too. What
   has no effect is stored, judged by its type, and described with words that say so, and the controller logs it; what
   only a broker's process may set is refused as Kafka refuses it. Whatever the cluster as a whole decides is dynamic
   here. A name that Kafka does not have either is refused, with the nearest, where Kafka's brokers would store it.

@@ -1,4 +1,4 @@
-"""The configs of Apache Kafka 4.3 that have no effect in ottla: accepted, checked, stored and described all the same.
+"""The configs of Apache Kafka 4.4 that have no effect in ottla: accepted, checked, stored and described all the same.
 
 Programs that set a cluster up for Kafka set them, too, and must not fail here. Names, types, defaults and legal values
 are Kafka's. One line is one config:
@@ -60,6 +60,8 @@ delegation.token.max.lifetime.ms long 604800000 1.. static
 delegation.token.secret.key password - - static
 delete.records.purgatory.purge.interval.requests int 1 - static
 early.start.listeners list - - static
+errors.deadletterqueue.auto.create.topics.enable boolean false - cluster
+errors.deadletterqueue.topic.name.prefix string dlq. - cluster
 fetch.purgatory.purge.interval.requests int 1000 - static
 follower.fetch.last.tiered.offset.enable boolean false - cluster
 group.consumer.assignment.interval.ms int 1000 0.. cluster
@@ -101,6 +103,7 @@ group.share.partition.max.record.locks int 2000 100..10000 static
 group.share.record.lock.duration.ms int 30000 1000..3600000 static
 group.share.session.timeout.ms int 45000 1.. static
 group.streams.assignment.interval.ms int 1000 0.. cluster
+group.streams.assignors list sticky - static
 group.streams.heartbeat.interval.ms int 5000 1.. static
 group.streams.initial.rebalance.delay.ms int 3000 0.. static
 group.streams.max.assignment.interval.ms int 15000 0.. static
@@ -112,7 +115,9 @@ group.streams.min.assignment.interval.ms int 0 0.. static
 group.streams.min.heartbeat.interval.ms int 5000 1.. static
 group.streams.min.session.timeout.ms int 45000 1.. static
 group.streams.num.standby.replicas int 0 0.. static
+group.streams.rack.aware.assignment.tags list '' - static
 group.streams.session.timeout.ms int 45000 1.. static
+group.streams.topology.description.plugin.class class - - static
 initial.broker.registration.timeout.ms int 60000 - static
 inter.broker.listener.name string - - static
 kafka.metrics.polling.interval.secs int 10 1.. static
@@ -205,6 +210,8 @@ sasl.login.retry.backoff.max.ms long 10000 - static
 sasl.login.retry.backoff.ms long 100 - static
 sasl.mechanism.controller.protocol string GSSAPI - static
 sasl.mechanism.inter.broker.protocol string GSSAPI - broker
+sasl.oauthbearer.allow.unverified.audience boolean false - static
+sasl.oauthbearer.allow.unverified.issuer boolean false - static
 sasl.oauthbearer.assertion.algorithm string RS256 ES256|RS256 static
 sasl.oauthbearer.assertion.claim.aud string - - static
 sasl.oauthbearer.assertion.claim.exp.seconds int 300 0..86400 static
@@ -286,6 +293,8 @@ _GROUP: Final = """
 consumer.assignment.interval.ms int 1000 0..15000 group
 consumer.heartbeat.interval.ms int 5000 5000..15000 group
 consumer.session.timeout.ms int 45000 45000..60000 group
+errors.deadletterqueue.copy.record.enable boolean false - group
+errors.deadletterqueue.topic.name string '' - group
 share.assignment.interval.ms int 1000 0..15000 group
 share.auto.offset.reset string latest ~latest|earliest|by_duration:P[0-9DTHMS.]+ group
 share.delivery.count.limit int 5 2..10 group
@@ -296,9 +305,11 @@ share.record.lock.duration.ms int 30000 15000..60000 group
 share.renew.acknowledge.enable boolean true - group
 share.session.timeout.ms int 45000 45000..60000 group
 streams.assignment.interval.ms int 1000 0..15000 group
+streams.assignor.name string - - group
 streams.heartbeat.interval.ms int 5000 5000..15000 group
 streams.initial.rebalance.delay.ms int 3000 0.. group
 streams.num.standby.replicas int 0 0..2 group
+streams.rack.aware.assignment.tags list '' - group
 streams.session.timeout.ms int 45000 45000..60000 group
 """
 

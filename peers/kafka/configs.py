@@ -1,0 +1,36 @@
+"""The definitions of Kafka's configs, as a Java program prints them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from peers.jvm import SHORT_LIVED
+from peers.kafka import jars
+
+_PROGRAM: Final = Path(__file__).parent / "Configs.java"
+_LIMIT_S: Final = 60.0
+_NULL: Final = "null"
+
+
+class KafkaConfig(NamedTuple):
+    """`changed` says where a config may be changed: `static`, in the settings of the process alone, or on what."""
+
+    type: str
+    default: str | None
+    changed: str
+
+
+def configs() -> dict[tuple[str, str], KafkaConfig]:
+    """Return the configs that are no internal ones, by what they belong to and their names.
+
+    Raises PeerError where there is no JDK, or no jars.
+    """
+    command = [jars.java(), *SHORT_LIVED, "-cp", jars.classpath(), str(_PROGRAM)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)
+    found = {}
+    for line in done.stdout.splitlines():
+        kind, name, type_, default, changed = line.split("\t")
+        found[kind, name] = KafkaConfig(type_.lower(), None if default == _NULL else default, changed)
+    return found
