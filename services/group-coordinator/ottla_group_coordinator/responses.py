@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -35,7 +35,22 @@ def listed(shard: GroupShard) -> list[pb.ListedGroup]:
     ]
 
 
-def described(group: Group) -> pb.GroupDescription:
+def described(shard: GroupShard, group_ids: Sequence[str], most_bytes: int) -> list[pb.GroupDescription]:
+    """Return the first groups of those that are named, until they are larger than `most_bytes` together."""
+    found: list[pb.GroupDescription] = []
+    for group_id in group_ids:
+        try:
+            description = _described(shard.group(group_id))
+        except OttlaError as error:
+            description = pb.GroupDescription(group=group_id, error=error_message(error))
+        found.append(description)
+        most_bytes -= description.ByteSize()
+        if most_bytes <= 0:
+            break
+    return found
+
+
+def _described(group: Group) -> pb.GroupDescription:
     return pb.GroupDescription(
         group=group.group_id,
         state=group.state.value,

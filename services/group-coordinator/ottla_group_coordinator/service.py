@@ -19,6 +19,7 @@ from ottla_core.event_loop.slices import Slice
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.parts import GROUPS_AT_ONCE
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
 from ottla_group_coordinator.deleted_topics import MetadataCatchUp
@@ -60,6 +61,8 @@ _LAG_S: Final = 30.0
 _MOST_MEMBERS: Final = 5_000
 _MOST_PROTOCOLS: Final = 1_000
 _MOST_PARTITIONS: Final = 10_000
+_DESCRIBED_BYTES: Final = 1 << 20
+"""The size of a response from which on no other group is added to it."""
 
 _CATCH_UP_S: Final = 1.0
 """How long to wait for newer metadata if a topic looks unknown: this coordinator may be the last to learn of it."""
@@ -321,18 +324,27 @@ class GroupService:
     async def describe_groups(
         self, request: pb.DescribeGroupsRequest, context: RequestContext
     ) -> pb.DescribeGroupsResponse:
-        return pb.DescribeGroupsResponse(groups=[await self._describe(group_id) for group_id in request.groups])
+        """Describe the first groups of the request, at least one, until the response is large. The caller asks for the
+        others. Groups of one shard that follow each other take one decision."""
+        check_few(len(request.groups), "groups", GROUPS_AT_ONCE)
+        response, left_bytes = pb.DescribeGroupsResponse(), _DESCRIBED_BYTES
+        for number, group_ids in itertools.groupby(request.groups, self._shards.shard_of):
+            for description in await self._described(number, list(group_ids), left_bytes):
+                description.shard, description.coordinator = number, self._node_id
+                response.groups.append(description)
+                left_bytes -= description.ByteSize()
+            if left_bytes <= 0:
+                break
+        return response
 
-    async def _describe(self, group_id: str) -> pb.GroupDescription:
+    async def _described(self, number: int, group_ids: Sequence[str], left_bytes: int) -> list[pb.GroupDescription]:
         try:
-            check_group_id(group_id, empty=True)
-            description: pb.GroupDescription = await self._shards.ask(
-                group_id, lambda shard, now: ShardDecision(described(shard.group(group_id))), timeout=_ASK_S
+            found: list[pb.GroupDescription] = await self._shards.ask_shard(
+                number, lambda shard, now: ShardDecision(described(shard, group_ids, left_bytes)), timeout=_ASK_S
             )
         except OttlaError as error:
-            return pb.GroupDescription(group=group_id, error=error_message(error))
-        description.shard, description.coordinator = self._shards.shard_of(group_id), self._node_id
-        return description
+            return [pb.GroupDescription(group=group_id, error=error_message(error)) for group_id in group_ids]
+        return found
 
     async def delete_groups(self, request: pb.DeleteGroupsRequest, context: RequestContext) -> pb.DeleteGroupsResponse:
         return pb.DeleteGroupsResponse(groups=[await self._delete(group_id) for group_id in request.groups])

@@ -210,6 +210,37 @@ async def test_a_group_is_described(version: int) -> None:
         assert (first.group_instance_id, second.group_instance_id) == ("i-1", None)
 
 
+async def test_the_groups_of_a_shard_are_described_in_as_many_calls_as_responses_have_room_for() -> None:
+    names = [f"g{n}" for n in range(40)]
+
+    def first_three(coordinator: Any, asked: pb.DescribeGroupsRequest) -> pb.DescribeGroupsResponse:
+        return pb.DescribeGroupsResponse(groups=[pb.GroupDescription(group=g, state="Empty") for g in asked.groups[:3]])
+
+    backend = GroupBackend(first_three)
+    described = (await backend.answer(DescribeGroupsRequest(groups=names), 5)).groups
+    assert sorted(group.group_id for group in described) == sorted(names)
+    assert {group.group_state for group in described} == {"Empty"}
+    assert all(len({shard_of(group, SHARDS) for group in asked.groups}) == 1 for asked in backend.asked)
+    in_shards = [sum(shard_of(group, SHARDS) == shard for group in names) for shard in range(SHARDS)]
+    assert len(backend.asked) == sum(-(-count // 3) for count in in_shards)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        pb.DescribeGroupsResponse(),
+        pb.DescribeGroupsResponse(error=Error(code=ErrorCode.COORDINATOR_NOT_AVAILABLE)),
+        OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "gone"),
+    ],
+)
+async def test_each_group_of_a_shard_that_is_not_described_has_the_error(response: Any) -> None:
+    names = [f"g{n}" for n in range(500)]
+    described = (await GroupBackend(response).answer(DescribeGroupsRequest(groups=names), 5)).groups
+    assert {group.group_id: group.error_code for group in described} == dict.fromkeys(
+        names, ErrorCode.COORDINATOR_NOT_AVAILABLE
+    )
+
+
 @pytest.mark.parametrize("version", versions(DESCRIBE, since=3))
 async def test_operations_are_told_to_those_who_ask(version: int) -> None:
     request = describe(version, operations=False)

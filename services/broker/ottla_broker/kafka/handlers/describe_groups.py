@@ -6,6 +6,7 @@ for a group that does not exist, which is `Dead` before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -13,14 +14,17 @@ from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened
-from ottla_broker.kafka.forwarding.group_calls import GROUPS_AT_ONCE, call, instance_id_of
+from ottla_broker.kafka.forwarding.group_calls import call, instance_id_of
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_broker.kafka.wire.metadata import NOT_REQUESTED
+from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once, sliced
 from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse
-from ottla_core.rpc.status import error_message
+from ottla_core.routing import GROUP
+from ottla_core.rpc.parts import GROUPS_AT_ONCE
+from ottla_core.rpc.status import error_message, raise_error
 from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -30,6 +34,8 @@ _Group: TypeAlias = DescribeGroupsResponse.DescribedGroup
 _Member: TypeAlias = DescribeGroupsResponse.DescribedGroupMember
 
 _NOT_FOUND_FROM: Final = 6
+_AT_ONCE: Final = 16
+"""How many shards are asked at once."""
 
 
 async def handle(backend: Backend, request: DescribeGroupsRequest, context: KafkaContext) -> DescribeGroupsResponse:
@@ -38,7 +44,8 @@ async def handle(backend: Backend, request: DescribeGroupsRequest, context: Kafk
     denied = await access.denied(Operation.DESCRIBE, ResourceType.GROUP, requested)
     allowed = [group for group in requested if group not in denied]
     described = [pb.GroupDescription(group=group, error=error_message(error)) for group, error in denied.items()]
-    described += await few_at_once(partial(_describe, backend), allowed, at_once=GROUPS_AT_ONCE)
+    for of_shard in await few_at_once(partial(_describe, backend), await _by_shard(backend, allowed), at_once=_AT_ONCE):
+        described += of_shard
 
     def operations(group: str) -> int:
         is_shown = request.include_authorized_operations and group not in denied
@@ -50,12 +57,28 @@ async def handle(backend: Backend, request: DescribeGroupsRequest, context: Kafk
     return DescribeGroupsResponse(groups=await sliced(reported, described))
 
 
-async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
-    try:
-        response = await call(backend, group, Group.DESCRIBE_GROUPS, pb.DescribeGroupsRequest(groups=[group]))
-    except OttlaError as error:
-        return pb.GroupDescription(group=group, error=error_message(error))
-    return response.groups[0] if response.groups else pb.GroupDescription(group=group, error=response.error)
+async def _by_shard(backend: Backend, groups: list[str]) -> list[list[str]]:
+    by_shard: dict[int | None, list[str]] = {}
+    shards = await sliced(partial(backend.image.shard_of, GROUP), groups)
+    for shard, group in zip(shards, groups, strict=True):
+        by_shard.setdefault(shard, []).append(group)
+    return list(by_shard.values())
+
+
+async def _describe(backend: Backend, groups: Sequence[str]) -> list[pb.GroupDescription]:
+    """Describe groups of one shard. A coordinator describes some of them at a time."""
+    described: list[pb.GroupDescription] = []
+    while left := groups[len(described) :]:
+        request = pb.DescribeGroupsRequest(groups=left[:GROUPS_AT_ONCE])
+        try:
+            response = await call(backend, left[0], Group.DESCRIBE_GROUPS, request)
+            raise_error(response.error)
+            if not response.groups:
+                raise not_available(GROUP)
+            described += response.groups
+        except OttlaError as error:
+            described += [pb.GroupDescription(group=group, error=error_message(error)) for group in request.groups]
+    return described
 
 
 def _reported(group: pb.GroupDescription, version: int, operations: int) -> _Group:
