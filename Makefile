@@ -207,6 +207,9 @@ fuzz: $(VENV)/.dev  ## bad input for the Kafka listener, every API and version; 
 security: $(VENV)/.dev  ## who may do what, against Apache Kafka, between services, with bytes that nobody should send, then with mistakes; ONLY=matrix,calls SEED=7
 	$(BIN)/python -m tests.security --only "$(ONLY)" --seed $(or $(SEED),0)
 
+largest: $(VENV)/.dev  ## the largest legal request of each API and private method, and the longest turn of a loop that it takes
+	ELEMENTS=100000 $(PYTEST) -s -n 0 tests/system/test_largest_requests.py
+
 fuzz-client: $(VENV)/.dev  ## a hostile server against the SDK's Kafka transport, every method and version; CASES=50000 SEED=7
 	$(BIN)/python -m tests.fuzz_client --cases $(or $(CASES),50000) --seed $(or $(SEED),0)
 
@@ -231,4 +234,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz security fuzz-client growth sim world load soak clean
+.PHONY: help setup lock proto demo demo-full demo-selftest demo-mirror up down check format test test-busy test-spark test-debian walk release test-oldest regressions prose coverage-table house pictures bench-before bench bench-log bench-mirror bench-kafka bench-spark scaling compose compat faults faults-spark fuzz security largest fuzz-client growth sim world load soak clean

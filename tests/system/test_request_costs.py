@@ -1,4 +1,4 @@
-"""What one request may cost: a valid element a thousand times over, and a great many that differ.
+"""What one request may cost: a valid element a thousand times over.
 
 No turn of the loop is long meanwhile (tests/conftest.py); what may be refused is refused as Kafka does it.
 """
@@ -16,7 +16,6 @@ from tests.fuzz.kafka_wire import KafkaWire
 
 import ottla
 from ottla_core.errors import ErrorCode
-from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
 from ottla_stack.cluster import Cluster
@@ -24,7 +23,6 @@ from ottla_stack.cluster import Cluster
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 REPEATS = 10_000
-MANY = MAX_ELEMENTS // 4
 NOW_MS = 1_700_000_000_000
 
 
@@ -292,8 +290,6 @@ BY_NAME: list[tuple[Ask, int]] = [
     (leave_group, 5),
     (sync_group, 5),
 ]
-A_CALL_EACH = (offset_fetch, describe_groups, delete_groups)
-"""To a coordinator: they take their time, and keep nobody from his."""
 named = pytest.mark.parametrize(
     ("ask", "version"), [*BY_PARTITION, *BY_NAME], ids=lambda each: getattr(each, "__name__", None)
 )
@@ -311,14 +307,6 @@ def test_a_valid_element_that_is_repeated(kafka: KafkaWire, ask: Ask, version: i
     by_partition = (ask, version) in BY_PARTITION
     request = ask(["t"], [0] * REPEATS) if by_partition else ask(["t"] * REPEATS, [0])
     assert seconds(kafka, request, version) < 10
-
-
-@named
-def test_a_great_many_elements(kafka: KafkaWire, ask: Ask, version: int) -> None:
-    by_partition = (ask, version) in BY_PARTITION
-    count = MANY if ask not in A_CALL_EACH else MANY // 20
-    request = ask(["t"], list(range(count))) if by_partition else ask([f"t{n}" for n in range(count)], [0])
-    assert seconds(kafka, request, version) < 50
 
 
 def test_a_partition_that_is_named_twice_is_refused_and_no_other(kafka: KafkaWire) -> None:

@@ -14,6 +14,7 @@ from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.schema import schema_of
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_proto.contracts import Method
 
 Handler = Callable[[Backend, KafkaContext], HandlerResult]
@@ -27,7 +28,7 @@ class Api:
     its request names, and for what the response describes. `errors` are the codes that a response may carry.
     `forwards` is the method of another service that decides. Without one, this broker responds by itself. ApiVersions
     says another minimum than the first version if `advertised_from` is set. `unstable` is the last version that Kafka
-    serves only with unstable.api.versions.enable.
+    serves only with unstable.api.versions.enable. The arrays of a request have at most `most_elements` together.
     """
 
     request: type[Message]
@@ -38,6 +39,7 @@ class Api:
     forwards: Method[Any, Any] | None = None
     advertised_from: int | None = None
     unstable: int | None = None
+    most_elements: int = MAX_ELEMENTS
 
     @property
     def key(self) -> int:

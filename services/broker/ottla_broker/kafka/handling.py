@@ -15,6 +15,7 @@ from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_broker.kafka.wire import codec
 from ottla_broker.kafka.wire.frames import KafkaContext, Parts
 from ottla_core.kafka.message import Message
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_proto.contracts import Method
 
 LARGE_BYTES: Final = 4096
@@ -56,9 +57,11 @@ def control(
     errors: Errors,
     forwards: Method[Any, Any] | None = None,
     unstable: int | None = None,
+    most_elements: int = MAX_ELEMENTS,
 ) -> Api:
     """Return an API whose messages are those of `ottla_core.kafka`. The response may also be encoded already."""
-    return Api(request, versions, _handler(request, handle, errors), needs, errors, forwards, unstable=unstable)
+    handler = _handler(request, handle, errors)
+    return Api(request, versions, handler, needs, errors, forwards, unstable=unstable, most_elements=most_elements)
 
 
 def _handler(request_type: type[RequestT], handle: ControlHandler[RequestT], errors: Errors) -> Handler:

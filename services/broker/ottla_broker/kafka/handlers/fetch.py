@@ -137,4 +137,5 @@ API: Final = Api(
     # fetches of replicas are refused to everyone
     needs=needs((Operation.READ, ResourceType.TOPIC)),
     errors=fetch_wire.ERRORS,
+    most_elements=fetch_wire.MOST_PARTITIONS,
 )

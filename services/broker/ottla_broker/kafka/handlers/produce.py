@@ -296,4 +296,5 @@ API: Final = Api(
         {**error_codes.VERIFYING, ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER},
     ),
     advertised_from=0,
+    most_elements=MOST_PARTITIONS,
 )

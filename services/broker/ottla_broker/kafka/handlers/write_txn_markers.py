@@ -111,4 +111,5 @@ API: Final = control(
         },
         instead={**error_codes.BY_NAME, ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER},
     ),
+    most_elements=MOST_MARKERS,
 )

@@ -1,0 +1,133 @@
+"""The largest legal request of each API, and of each private method, keeps no other client waiting.
+
+`make largest` sends as many elements as are legal, and prints the longest turn of the loop for each row. Otherwise a
+tenth of them is sent, so that an element that takes ten microseconds without a slice is still found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import pytest
+from largest import TOPIC, PrivateRow, Row, private_rows, rows
+
+import ottla
+from ottla_broker.kafka.apis import APIS
+from ottla_broker.kafka.handlers import find_coordinator
+from ottla_broker.kafka.private_methods import PRIVATE_METHODS
+from ottla_broker.kafka.wire.frames import OTTLAS_NAME
+from ottla_core.event_loop.watchdog import LIMIT_S
+from ottla_core.kafka import codec, messages
+from ottla_core.kafka.messages import RequestHeader
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
+from ottla_core.process.garbage import ShortLooks
+from ottla_stack.cluster import Cluster
+
+ALL: Final = MAX_ELEMENTS
+MOST: Final = int(os.environ.get("ELEMENTS", ALL // 10))
+_LOOK_S: Final = 0.15
+_ANSWERS_S: Final = 500.0
+_IN_A_LOGIN: Final = frozenset({"SaslHandshake", "SaslAuthenticate"})
+"""The listener has no logins. Their requests have a limit of their own, half a mebibyte, and no array."""
+_A_CALL_EACH: Final = frozenset({"DeleteGroups", "DescribeTransactions", "OffsetFetch"})
+"""Each group or id is a call to a coordinator, which takes a millisecond."""
+AnyRow = Row | PrivateRow
+ROWS: Final[list[AnyRow]] = [row for api in APIS.values() if api.name not in _IN_A_LOGIN for row in rows(api)]
+ROWS += [row for called in PRIVATE_METHODS.values() for row in private_rows(called)]
+DONE: Final[list[dict[str, Any]]] = []
+"""What was sent and how long the turns were, for each row."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    looks = ShortLooks()  # as services have it
+    with Cluster(txn_coordinators=1) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.topics.create(TOPIC, partitions=1, replicas=1)
+        looks.start()
+        yield cluster
+        looks.stop()
+    slowest = max(DONE, key=lambda done: done["longest_turn_ms"])
+    print(json.dumps({"rows": len(DONE), "of": len(ROWS), "elements": MOST, "longest": slowest}))
+
+
+class Client:
+    """A Kafka client that sends bodies of any size, and reads the size of responses."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket: Final = socket.create_connection((host, int(port)), timeout=_ANSWERS_S)
+        greeting = messages.ApiVersionsRequest(client_software_name=OTTLAS_NAME, client_software_version="1")
+        self.ask(Row(APIS[greeting.API_KEY], ()), codec.encode(greeting, APIS[greeting.API_KEY].max_version))
+
+    def ask(self, row: AnyRow, body: bytes) -> int:
+        """Return the size of the response in bytes, or 0 if the broker has ended the connection instead."""
+        api = row.api
+        header = RequestHeader(request_api_key=api.key, request_api_version=api.max_version, client_id="test")
+        frame = codec.encode(header, 2 if api.max_version in api.flexible else 1) + body
+        self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
+        try:
+            size_bytes = int.from_bytes(self._take(4), "big")
+            return len(self._take(size_bytes))
+        except ConnectionError:
+            return 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _take(self, size_bytes: int) -> bytes:
+        taken = bytearray()
+        while len(taken) < size_bytes:
+            part = self._socket.recv(min(1 << 20, size_bytes - len(taken)))
+            if not part:
+                raise ConnectionError
+            taken += part
+        return bytes(taken)
+
+
+def longest_turn_s(cluster: Cluster, row: AnyRow, most: int, into: list[dict[str, Any]]) -> float:
+    """Return the CPU time of the longest turn while the cluster handles the row's request of `most` elements."""
+    body = row.body(most)
+    client = Client(cluster.bootstrap)
+    cluster.run(a_look())
+    cluster._watchdog.max_cpu_s = 0.0
+    began_s = time.monotonic()
+    response_bytes = client.ask(row, body)
+    took_s = time.monotonic() - began_s
+    cluster.run(a_look())
+    client.close()
+    longest_s = cluster._watchdog.max_cpu_s
+    done = {"row": str(row), "request_bytes": len(body), "response_bytes": response_bytes, "seconds": round(took_s, 2)}
+    into.append(done | {"longest_turn_ms": round(longest_s * 1000)})
+    print(json.dumps(into[-1]))
+    assert response_bytes, "the broker has ended the connection: the request is not legal"
+    return longest_s
+
+
+async def a_look() -> None:
+    """Return after the watchdog has looked: its timer is due before this one."""
+    await asyncio.sleep(_LOOK_S)
+
+
+@pytest.mark.timeout(_ANSWERS_S + 60)
+@pytest.mark.long_turns  # it judges them itself
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_the_largest_request_keeps_nobody_waiting(cluster: Cluster, row: AnyRow) -> None:
+    most = MOST // 10 if row.api.name in _A_CALL_EACH and MOST < ALL else MOST
+    assert longest_turn_s(cluster, row, most, DONE) <= LIMIT_S
+
+
+@pytest.mark.long_turns
+def test_a_loop_without_slices_is_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def all_at_once(work: Callable[[Any], Any], elements: Iterable[Any]) -> list[Any]:
+        return [work(element) for element in elements]
+
+    monkeypatch.setattr(find_coordinator, "sliced", all_at_once)
+    (row,) = rows(find_coordinator.API)
+    assert longest_turn_s(cluster, row, ALL // 2, []) > LIMIT_S
