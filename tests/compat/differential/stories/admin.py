@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from kafka.protocol.admin import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -21,17 +23,25 @@ from kafka.protocol.admin import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from tests.compat.differential.stories.produces import produce
 from tests.compat.differential.story import Facts, Side, Story, by_version, code_name
 from tests.fuzz.kafka_wire import KafkaWire
+from waiting import wait_until
 from wire import batch
 
 from ottla_broker.kafka.apis import APIS
 
-CREATE, DELETE, RECORDS, DESCRIBE, PARTITIONS, ALTER, FEATURES = 19, 20, 21, 32, 37, 44, 57
+METADATA, CREATE, DELETE, RECORDS, DESCRIBE, PARTITIONS, ALTER, FEATURES = 3, 19, 20, 21, 32, 37, 44, 57
 _TOPIC_KIND: Final = 2
+_BROKER_KIND: Final = 4
 _MS: Final = 10_000
+ALL_TOPICS: Final = MetadataRequest(
+    topics=None,
+    allow_auto_topic_creation=False,
+    include_cluster_authorized_operations=False,
+    include_topic_authorized_operations=False,
+)
 _VALIDATED: Final = 2
 _DOWNGRADE: Final = 2
 
@@ -165,4 +175,88 @@ def _features(side: Side) -> Facts:
     return facts | {"APIs beside those of ottla": ", ".join(str(key) for key in served if key not in APIS)}
 
 
-STORIES: Final = (Story("topics", _topics), Story("protocol", _features))
+def _credentials(side: Side) -> Facts:
+    def altered(*changes: tuple[str, int, bool]) -> str:
+        """Change credentials, each named by its user, its mechanism and whether it is deleted."""
+        request = AlterUserScramCredentialsRequest
+        deletions = [request.ScramCredentialDeletion(name=u, mechanism=m) for u, m, deletes in changes if deletes]
+        upsertions = [
+            request.ScramCredentialUpsertion(
+                name=u, mechanism=m, iterations=4096, salt=bytes(16), salted_password=bytes(32 * m)
+            )
+            for u, m, deletes in changes
+            if not deletes
+        ]
+        with side.wire() as wire:
+            asked = request(deletions=deletions, upsertions=upsertions)
+            results = wire.ask(asked, 0, AlterUserScramCredentialsResponse).results
+        return " ".join(sorted(f"{result.user}: {code_name(result.error_code)}" for result in results))
+
+    sha_256, sha_512 = 1, 2
+    return {
+        "one": altered(("a", sha_256, False)),
+        "two mechanisms of one user": altered(("a", sha_256, False), ("a", sha_512, False)),
+        "one mechanism twice": altered(("a", sha_256, False), ("a", sha_256, False)),
+        "one that is deleted twice": altered(("a", sha_256, True), ("a", sha_256, True)),
+        "one mechanism deleted and another stored": altered(("a", sha_256, True), ("a", sha_512, False)),
+        "two mechanisms deleted": altered(("a", sha_256, True), ("a", sha_512, True)),
+        "another user beside one that is named twice": altered(
+            ("a", sha_256, False), ("a", sha_512, False), ("b", sha_256, False)
+        ),
+        "an unknown mechanism beside a known one": altered(("a", 7, False), ("a", sha_512, False)),
+        "one that does not exist": altered(("nobody", sha_256, True)),
+    }
+
+
+def _synonyms(side: Side) -> Facts:
+    name = side.topic(retention_ms="3600000")
+
+    def of(config: str, kind: int = _TOPIC_KIND, resource: str = name) -> str:
+        wanted = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=kind, resource_name=resource, configuration_keys=[config]
+        )
+        request = DescribeConfigsRequest(resources=[wanted], include_synonyms=True, include_documentation=False)
+        with side.wire() as wire:
+            (result,) = wire.ask(request, 4, DescribeConfigsResponse).results
+        return ", ".join(f"{c.config_source} {[(s.name, s.source) for s in c.synonyms]}" for c in result.configs)
+
+    with side.wire() as wire:
+        (node,) = wire.ask(ALL_TOPICS, 8, MetadataResponse).brokers
+    broker = str(node.node_id)
+    topics = ("retention.ms", "segment.ms", "cleanup.policy", "flush.ms", "min.insync.replicas", "compression.type")
+    brokers = ("log.retention.ms", "log.retention.hours", "log.segment.bytes", "log.cleaner.threads", "broker.id")
+    return {f"topic: {config}": of(config) for config in topics} | {
+        f"broker: {config}": of(config, kind=_BROKER_KIND, resource=broker) for config in brokers
+    }
+
+
+def _auto_creation(side: Side) -> Facts:
+    def of(version: int) -> str:
+        name = side.fresh("auto")
+        wanted = MetadataRequest.MetadataRequestTopic(topic_id=None, name=name)
+        request = MetadataRequest(
+            topics=[wanted],
+            allow_auto_topic_creation=True,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        with side.wire() as wire:
+            told = [_one_topic(wire, request, version)]
+            wait_until(lambda: told.append(_one_topic(wire, request, version)) or told[-1].startswith("NONE"))
+        return f"at first {told[0]}, then {told[-1]}"
+
+    return {"a topic that does not exist": by_version(METADATA, of)}
+
+
+def _one_topic(wire: KafkaWire, request: MetadataRequest, version: int) -> str:
+    (topic,) = wire.ask(request, version, MetadataResponse).topics
+    return f"{code_name(topic.error_code)} with {len(topic.partitions)} partitions"
+
+
+STORIES: Final = (
+    Story("topics", _topics),
+    Story("protocol", _features),
+    Story("credentials", _credentials),
+    Story("synonyms", _synonyms),
+    Story("auto-creation", _auto_creation),
+)
