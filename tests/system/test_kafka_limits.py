@@ -332,6 +332,7 @@ async def test_clients_that_say_nothing_give_their_places_to_those_of_another_ad
         assert listener.connections == 3
 
 
+@pytest.mark.story("frame-of-no-bytes-stays-open")
 @pytest.mark.parametrize("sent", [bytes(4), struct.pack(">i", 9), struct.pack(">i", -1), struct.pack(">i", 2**31 - 1)])
 async def test_a_frame_of_an_impossible_size_ends_the_connection_as_soon_as_the_size_is_there(sent: bytes) -> None:
     async with listening(Answers(), frame_s=1000) as listener:

@@ -10,6 +10,7 @@ _CONNECTION = f"{_NETWORK}.connection:KafkaConnection"
 _BUDGET = f"{_NETWORK}.budget:Budget"
 _SMALL, _LARGE = 0, -1
 _NO_BOUND = 2**60
+_HEAD_BYTES = 8
 
 
 def _never_waited(original, self, now):
@@ -36,6 +37,18 @@ def _let_in_inside_each_other(original, self, looks):
 def _keeping_the_frame(original, backend, produce, *rest):
     vars(produce).setdefault("frames", []).append(rest[2])
     return original(backend, produce, *rest)
+
+
+async def _hides_nothing(original, self, access, response):
+    return None
+
+
+async def _each_alone(original, backend, groups):
+    return [[group] for group in groups]
+
+
+def _when_a_head_is_there(original, self, data, at):
+    return original(self, data, at) if len(data) - at >= _HEAD_BYTES else None
 
 
 STORIES = (
@@ -175,5 +188,25 @@ STORIES = (
             "ottla_core.rpc.streams:_ServedStream._on_over",
             lambda original, self, in_flight, task: self._tasks.pop(task, None),
         ),
+    ),
+    Story(
+        "private-response-names-hidden-topics",
+        "The lag of a group named the topics of its offsets, also to clients that may not describe these topics",
+        instead_of("ottla_broker.kafka.authorization.private_needs:ShownTopics.hide", _hides_nothing),
+    ),
+    Story(
+        "one-address-crowds-out-the-others",
+        "302 TLS hellos a second from one address left others three logins in 12 seconds",
+        instead_of(f"{_NETWORK}.by_host:ByHost.add", lambda original, self, host, item: original(self, "", item)),
+    ),
+    Story(
+        "frame-of-no-bytes-stays-open",
+        "A connection whose first frame claimed to have no bytes stayed open",
+        instead_of(f"{_CONNECTION}._head_at", _when_a_head_is_there),
+    ),
+    Story(
+        "each-described-group-is-a-call",
+        "DescribeGroups of 90,000 names took 42 s of CPU time, because each was a call to its coordinator",
+        instead_of("ottla_broker.kafka.handlers.describe_groups:_by_shard", _each_alone),
     ),
 )

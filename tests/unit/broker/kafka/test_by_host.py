@@ -11,6 +11,7 @@ from ottla_core.configs.config_values import resolve_broker
 from ottla_core.errors import ErrorCode, OttlaError
 
 
+@pytest.mark.story("one-address-crowds-out-the-others")
 def test_addresses_take_turns() -> None:
     items = ByHost[str]()
     for item in ("a1", "a2", "a3", "a4", "b1", "c1", "c2"):

@@ -210,6 +210,7 @@ async def test_a_group_is_described(version: int) -> None:
         assert (first.group_instance_id, second.group_instance_id) == ("i-1", None)
 
 
+@pytest.mark.story("each-described-group-is-a-call")
 async def test_the_groups_of_a_shard_are_described_in_as_many_calls_as_responses_have_room_for() -> None:
     names = [f"g{n}" for n in range(40)]
 

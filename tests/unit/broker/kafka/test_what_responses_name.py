@@ -82,6 +82,7 @@ async def answer(broker: GuardedBroker, method: Method[Any, Any], request: Messa
     return called.method.response.FromString(response.body)
 
 
+@pytest.mark.story("private-response-names-hidden-topics")
 async def test_a_response_leaves_out_topics_that_the_client_may_not_describe() -> None:
     broker = GuardedBroker(DESCRIBE_GROUP.acl(), DESCRIBE_TOPIC.acl())
     broker.answers = {Group.LAG.name: LAGS, Mirror.GROUP_POSITIONS.name: POSITIONS}
