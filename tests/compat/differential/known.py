@@ -10,6 +10,11 @@ from tests.compat.differential.stories import rules
 _TELLS_MORE: Final = "Kafka leaves the positions out beside the error; clients read neither"
 _KIP_848: Final = "its groups are those of KIP-848 and later, which ottla does not have"
 _ONE_LEVEL: Final = "a release of ottla serves one level of each feature"
+_BOTH_MECHANISMS: Final = (
+    "a user may get both mechanisms in one request, which is all carried out or not at all; "
+    "so one command of kafka-configs can set them"
+)
+_DEFAULTS_SYNONYM: Final = "the broker's config from which the default comes is named, too"
 _METADATA: Final = "ottla keeps its metadata in etcd: there is no log of metadata that has a version"
 
 KNOWN: Final = MappingProxyType(
@@ -28,6 +33,15 @@ KNOWN: Final = MappingProxyType(
         "reads: list: the largest time": "older versions can name it, too, and get the answer",
         "reads: list: the earliest local": "older versions can name it, too, and get the answer",
         "topics: describe configs: a bad name": "no topic has such a name, and the topic is unknown",
+        "credentials: two mechanisms of one user": _BOTH_MECHANISMS,
+        "credentials: one mechanism deleted and another stored": _BOTH_MECHANISMS,
+        "credentials: two mechanisms deleted": _BOTH_MECHANISMS,
+        "credentials: another user beside one that is named twice": _BOTH_MECHANISMS,
+        "synonyms: topic: retention.ms": _DEFAULTS_SYNONYM,
+        "synonyms: topic: segment.ms": _DEFAULTS_SYNONYM,
+        "synonyms: topic: flush.ms": _DEFAULTS_SYNONYM,
+        "auto-creation: a topic that does not exist": "the response waits until the topic is there, "
+        "so a client need not ask again",
         "protocol: feature group.version": _KIP_848,
         "protocol: feature share.version": _KIP_848,
         "protocol: feature streams.version": _KIP_848,

@@ -223,8 +223,8 @@ def _synonyms(side: Side) -> Facts:
     with side.wire() as wire:
         (node,) = wire.ask(ALL_TOPICS, 8, MetadataResponse).brokers
     broker = str(node.node_id)
-    topics = ("retention.ms", "segment.ms", "cleanup.policy", "flush.ms", "min.insync.replicas", "compression.type")
-    brokers = ("log.retention.ms", "log.retention.hours", "log.segment.bytes", "log.cleaner.threads", "broker.id")
+    topics = ("retention.ms", "segment.ms", "cleanup.policy", "flush.ms", "compression.type")
+    brokers = ("log.retention.ms", "log.cleaner.threads")
     return {f"topic: {config}": of(config) for config in topics} | {
         f"broker: {config}": of(config, kind=_BROKER_KIND, resource=broker) for config in brokers
     }
