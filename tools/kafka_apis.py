@@ -15,10 +15,11 @@ HEAD = """\
 # Kafka APIs
 
 What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
-the modules in `services/broker/ottla_broker/kafka/handlers`.
+the modules in `services/broker/ottla_broker/kafka/handlers`. The arrays of a request have at most as many elements
+together as the table says: a larger request ends its connection.
 
-| key | API | versions | Apache Kafka 4.4 | flexible from | forwards to |
-|---|---|---|---|---|---|
+| key | API | versions | Apache Kafka 4.4 | flexible from | elements of arrays | forwards to |
+|---|---|---|---|---|---|---|
 """
 
 SERVICES = {"Controller": "controller", "Group": "group-coordinator", "Txn": "txn-coordinator"}
@@ -148,7 +149,8 @@ def row(api: Api) -> str:
         served += f" (advertised from {api.advertised_min})"
     flexible = api.flexible.start if api.flexible else "never"
     service = "" if api.forwards is None else SERVICES[api.forwards.service]
-    return f"| {api.key} | {api.name} | {served} | {NEWER.get(api.name, 'as here')} | {flexible} | {service} |\n"
+    kafkas = NEWER.get(api.name, "as here")
+    return f"| {api.key} | {api.name} | {served} | {kafkas} | {flexible} | {api.most_elements:,} | {service} |\n"
 
 
 def page() -> str:
