@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla_core.cluster.image import Topic
 from ottla_core.coordination.batches import size_limit
-from ottla_core.coordination.shard import Later, Record, Resolve, ShardDecision
+from ottla_core.coordination.shard import Entry, Later, Record, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
@@ -87,8 +87,10 @@ class Shard:
         return there
 
     def apply(self, record: Record) -> None:
-        """It lies in the log."""
+        """It lies in the log, as bytes alone."""
         self.machine.apply(record)
+        if isinstance(record, Entry) and record.value is not None:
+            record = record._replace(value=bytes(record.value))
         self.log.append(record)
 
     def take(self, decided: ShardDecision[Any]) -> Any:

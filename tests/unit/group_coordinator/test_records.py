@@ -30,9 +30,9 @@ def test_keys_and_values_come_back() -> None:
     for key in (OffsetKey("g", TopicPartition("t", 7)), GroupKey("g")):
         assert decode_key(encode_key(key)) == key
     assert decode_offset(encode_offset(OFFSET)) == OFFSET
-    assert decode_group(encode_group(GROUP)) == GROUP
+    assert decode_group(bytes(encode_group(GROUP))) == GROUP
     empty = GroupRecord("consumer", 4, None, None, 1)
-    assert decode_group(encode_group(empty)) == empty
+    assert decode_group(bytes(encode_group(empty))) == empty
 
 
 def test_the_bytes_are_kafkas() -> None:

@@ -162,7 +162,14 @@ def _topic_id(reader: Reader) -> TopicId | None:
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
 
-def encode_group(group: GroupRecord) -> bytes:
+class EncodedGroup(bytes):
+    """A group as bytes, with the group itself. A decision is applied right after it has been encoded, and to decode
+    4,000 members takes 25 ms."""
+
+    group: GroupRecord
+
+
+def encode_group(group: GroupRecord) -> EncodedGroup:
     writer = Writer(flexible=False)
     writer.int16(_GROUP_VERSION)
     writer.string(group.protocol_type)
@@ -180,11 +187,15 @@ def encode_group(group: GroupRecord) -> bytes:
         writer.int32(member.session_timeout_ms)
         writer.bytes_(member.subscription)
         writer.bytes_(member.assignment)
-    return bytes(writer.buffer)
+    encoded = EncodedGroup(writer.buffer)
+    encoded.group = group
+    return encoded
 
 
 def decode_group(data: bytes) -> GroupRecord:
     """Decode a group. Raises MalformedError."""
+    if isinstance(data, EncodedGroup):
+        return data.group
     reader = Reader(memoryview(data))
     version = reader.int16()
     reader.flexible = version >= _FLEXIBLE_FROM
