@@ -22,6 +22,7 @@ from tests.golden.data_directory import DataDirectory, read_directory, write_dir
 
 from ottla.client.security.profiles import load_profile
 from ottla.machines.assignors import CooperativeStickyAssignor, StickyAssignor
+from ottla.machines.stickiness import Owned
 from ottla.mirror.redis_offsets import RedisKeys, member_of
 from ottla.mirror.verification import CopyCheck, VerifiedUpTo
 from ottla.table.snapshot_file import Head, open_snapshot, write_snapshot

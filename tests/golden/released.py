@@ -53,8 +53,8 @@ def check_recorded(release: str) -> None:
     last, now = of_last_release(), of_this_tree()
     command = f"run `python -m tests.golden.released --record {release}`, and commit {FILE.relative_to(_ROOT)}"
     assert last["release"] == release, f"the recorded formats are those of {last['release']}: {command}"
-    stale = [part for part in now if now[part] != last[part]]
-    assert not stale, f"this tree writes other {' and '.join(stale)} than were recorded: {command}"
+    for part, written in now.items():
+        assert written == last[part], f"this tree writes other {part} than were recorded: {command}"
     assert not UNDERSTOOD, "UNDERSTOOD in tests/golden/released.py is about the release before this one: empty it"
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.golden.released import check_recorded
 from tests.hosts.shell import ProofError, run, say
 from tests.release.artifacts import ROOT, built, version
 from tests.release.images import built_and_used
@@ -30,6 +31,7 @@ DIST: Final = ROOT / "dist"
 def release(number: str, directory: Path, *, with_images: bool) -> dict[str, object]:
     """Build and check everything; return the counts. Raises ProofError and AssertionError with what does not hold."""
     changes = section((ROOT / "CHANGELOG.md").read_text(), number)
+    check_recorded(number)
     artifacts = built(DIST)
     say(f"{artifacts.wheel.name} has {artifacts.wheel_kb} kB; the sdist builds the same files")
     commands = 0

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from tests.golden.released import check_recorded, of_last_release
 from tests.hosts.shell import ProofError
 from tests.release.artifacts import ROOT, built, check_same, version
 from tests.release.images import images
@@ -46,6 +48,16 @@ def test_notes_hold_the_changes_of_the_version_and_the_digests_of_its_files(tmp_
 def test_a_version_needs_a_short_section_in_the_changelog(changelog: str, error: str) -> None:
     with pytest.raises(ProofError, match=error):
         section(changelog, "0.2.0")
+
+
+def test_a_version_needs_a_record_of_its_own_formats() -> None:
+    with pytest.raises(AssertionError, match=r"those of .*: run `python -m tests.golden.released --record 9.9.9`"):
+        check_recorded("9.9.9")
+    with (
+        patch("tests.golden.released.message_lines", lambda: [*of_last_release()["messages"], "a new field"]),
+        pytest.raises(AssertionError, match="this tree writes other messages than were recorded: run `python"),
+    ):
+        check_recorded(of_last_release()["release"])
 
 
 def test_every_service_has_an_image() -> None:
