@@ -152,11 +152,11 @@ class ContainerKeys:
 
     def _of_etcd(self, user: str) -> dict[str, Path]:
         """Return the files by which a container is this user of etcd."""
-        certificate = self.files.etcd_ca / f"{CLIENT_KIND}-{user}.pem"
+        client = self.files.etcd_client(user)
         return {
-            "etcd-ca.pem": self.files.etcd_ca / "ca.pem",
-            "etcd-client.key": certificate.with_suffix(".key"),
-            "etcd-client.pem": certificate,
+            "etcd-ca.pem": Path(client.ca),
+            "etcd-client.key": Path(client.key),
+            "etcd-client.pem": Path(client.certificate),
         }
 
     def _for_service(self, service: Subject) -> dict[str, Path]:

@@ -26,6 +26,8 @@ from ottla_stack.ports import LOOPBACK, hold
 HISTORY_REVISIONS: Final = 10_000  # how far a follower may be behind before it needs a new snapshot
 _TICK_MS: Final = 20
 _ELECTION_MS: Final = 200
+_NOBODY: Final = "nobody"
+"""No certificate has this name."""
 _PROBE_TIMEOUT_S: Final = 1.0
 _PROBE_EVERY_S: Final = 0.02
 
@@ -85,6 +87,8 @@ class EtcdPlan:
             command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls.client_ca)]
             command += ["--peer-cert-file", str(self.tls.certificate), "--peer-key-file", str(self.tls.key)]
             command += ["--peer-client-cert-auth", "--peer-trusted-ca-file", str(self.tls.client_ca)]
+            # A lone member has no peers, and whoever opens the peer port needs no user.
+            command += ["--peer-cert-allowed-cn", _NOBODY]
             command += ["--listen-metrics-urls", f"http://{self.health}"]
             # The gateway for HTTP would connect to etcd itself, with a certificate that is not for clients.
             command += ["--enable-grpc-gateway=false"]

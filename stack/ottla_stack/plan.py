@@ -66,6 +66,11 @@ class StackPlan:
         return self.port_base + _ETCD
 
     @property
+    def etcd_address(self) -> str:
+        """The address of etcd for services."""
+        return f"{'https://' if self.secure else ''}{HostPort(self.host, self.etcd_port)}"
+
+    @property
     def etcd_peer_port(self) -> int:
         return self.port_base + _ETCD_PEER
 
@@ -80,6 +85,11 @@ class StackPlan:
         one less, or 1."""
         replicas = min(3, self.brokers)
         return {"default.replication.factor": replicas, "min.insync.replicas": max(1, replicas - 1)}
+
+    @property
+    def etcd_users(self) -> list[str]:
+        """The names of the services that use etcd. They are its users if the stack is secured."""
+        return [service.name for service in self.services() if not service.name.startswith("mirror")]
 
     @property
     def admin_token(self) -> str:
@@ -110,8 +120,7 @@ class StackPlan:
         if kind == "mirror":
             settings["file"] = self.mirror
         else:
-            scheme = "https://" if self.secure else ""
-            settings |= {"cluster-id": self.cluster_id, "etcd": f"{scheme}{HostPort(self.host, self.etcd_port)}"}
+            settings |= {"cluster-id": self.cluster_id, "etcd": self.etcd_address}
         if kind == "broker":
             settings |= self._of_broker(number, listeners)
         if kind == "txn-coordinator":
@@ -119,7 +128,7 @@ class StackPlan:
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
         if self.secure:
-            settings |= self.secure.settings(kind, *(listener.bound for listener in listeners))
+            settings |= self.secure.settings(f"{kind}-{number}", *(listener.bound for listener in listeners))
         if self.host != LOOPBACK:
             settings |= {"host": self.host, "admin-host": self.host}
         if self.certificates:

@@ -21,9 +21,10 @@ from ottla_core.security.scram import LEAST_ITERATIONS, MECHANISMS, SALT_BYTES, 
 from ottla_stack.ca.directory import AUTHORITY_LIFETIME, AUTHORITY_NAME, LIFETIME, CaDirectory
 from ottla_stack.ca.subject import CLIENT, Subject, subject
 from ottla_stack.ca.subject import LISTENER as LISTENER_KIND
+from ottla_stack.etcd_roles import ROOT
 from ottla_stack.plan import StackPlan
 from ottla_stack.private_files import make_private_directory, write_private
-from ottla_stack.secure_files import ADMIN, ETCD, LISTENER, PROFILE, SERVICES, SecureFiles
+from ottla_stack.secure_files import ADMIN, ETCD, LISTENER, PROFILE, SecureFiles
 
 _PASSWORD_BYTES: Final = 24
 LOGIN: Final[Mapping[str, str]] = MappingProxyType({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"})
@@ -36,7 +37,8 @@ def make_missing(plan: StackPlan, files: SecureFiles) -> None:
     """Make the files that are missing. Raises ConfigError."""
     make_private_directory(files.directory)
     issue_missing(files.ca, [*services_of(plan), subject(LISTENER_KIND, LISTENER), subject("admin", ADMIN)])
-    issue_missing(files.etcd_ca, [subject(LISTENER_KIND, ETCD), subject(CLIENT, SERVICES)])
+    users = [subject(CLIENT, name) for name in (ROOT, *plan.etcd_users)]
+    issue_missing(files.etcd_ca, [subject(LISTENER_KIND, ETCD), *users])
     make_password(files.admin_token)
     make_first_user(files)
     ca = str(files.ca / "ca.pem")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.host_port import HostPort
 
 ADMIN: Final = "admin"
@@ -14,8 +15,7 @@ PROFILE: Final = "secure"
 """The profile of the first user in the file for clients."""
 LISTENER: Final = "kafka"
 ETCD: Final = "etcd"
-SERVICES: Final = "services"
-"""These are names of certificates: of the brokers' Kafka listeners, of etcd, and of services as etcd's clients."""
+"""These are names of certificates: of the brokers' Kafka listeners, and of etcd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,11 @@ class SecureFiles:
         certificate = self.etcd_ca / f"listener-{ETCD}.pem"
         return certificate, certificate.with_suffix(".key"), self.etcd_ca / "ca.pem"
 
+    def etcd_client(self, user: str) -> EtcdSecurity:
+        """Return the files by which a process is this user of etcd."""
+        certificate = self.etcd_ca / f"client-{user}.pem"
+        return EtcdSecurity(self.etcd_ca / "ca.pem", certificate, certificate.with_suffix(".key"))
+
     @property
     def users(self) -> Path:
         return self.directory / "users.toml"
@@ -68,15 +73,17 @@ class SecureFiles:
         """The file of profiles for clients."""
         return self.directory / "clients.toml"
 
-    def settings(self, kind: str, *kafka: HostPort) -> dict[str, object]:
-        """Return the settings of a service of this kind, without those of calls between services. A broker takes
+    def settings(self, name: str, *kafka: HostPort) -> dict[str, object]:
+        """Return the settings of the service of this name, without those of calls between services. A broker takes
         clients at the addresses `kafka`."""
+        kind = name.rpartition("-")[0]
         settings: dict[str, object] = {"admin-token-file": self.admin_token}
         if kind != "mirror":
+            client = self.etcd_client(name)
             settings |= {
-                "etcd-tls-ca": self.etcd_ca / "ca.pem",
-                "etcd-tls-certificate": self.etcd_ca / f"client-{SERVICES}.pem",
-                "etcd-tls-key": self.etcd_ca / f"client-{SERVICES}.key",
+                "etcd-tls-ca": client.ca,
+                "etcd-tls-certificate": client.certificate,
+                "etcd-tls-key": client.key,
             }
         if kind == "broker":
             settings |= {

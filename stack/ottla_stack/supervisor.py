@@ -3,7 +3,8 @@
 A laptop's cluster has to start with one command, survive the death of any process, and leave nothing behind when it
 ends, even if the supervisor itself is killed. So the supervisor depends on no order but one: a service that needs
 another waits for it by itself, and a process that dies is just started again. Only coordinators are started late,
-because before the brokers are ready they would only take CPU time from them.
+because before the brokers are ready they would only take CPU time from them. And in a secured stack, etcd comes first,
+because it refuses services until they are its users.
 
 Everything that must outlive the supervisor is in `state.json`: it names the running processes, and is written at every
 change. The next supervisor first ends the processes that a killed one left behind, by pid and start time, because two
@@ -25,15 +26,17 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
+from ottla_core.cluster import keys
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.host_port import HostPort
 from ottla_core.process import lifecycle
 from ottla_stack.child import KILL_LIMIT_S, Child
 from ottla_stack.child_log import ChildLog, keep_trimmed
-from ottla_stack.embedded_etcd import EtcdPlan, EtcdTls, has_data, plan_etcd
+from ottla_stack.embedded_etcd import EtcdPlan, EtcdTls, has_data, is_ready, plan_etcd
 from ottla_stack.plan import ServicePlan, StackPlan
 from ottla_stack.ports import is_free
+from ottla_stack.secure_files import SecureFiles
 from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 
 _log = logging.getLogger(__name__)
@@ -54,7 +57,8 @@ LEAST_FREE_BYTES: Final = 256 << 20
 _AFTER_BROKERS: Final = ("mirror", "txn-coordinator", "group-coordinator")
 """These services need running brokers. Started earlier, they would only take CPU time from them."""
 
-_KINDS_AS_STOPPED: Final = (*_AFTER_BROKERS, "broker", "controller", "etcd")
+_BROKERS: Final = ("broker", "controller")
+_KINDS_AS_STOPPED: Final = (*_AFTER_BROKERS, *_BROKERS, "etcd")
 
 _SERVICE_STOP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 3.0
 """A service's own limit for a stop, and the time that its interpreter takes to end."""
@@ -81,12 +85,12 @@ class Supervisor:
             Child(name, command, ChildLog(logs / f"{name}.log"), self._write_state)
             for name, command in (("etcd", self._etcd.command), *((s.name, s.command) for s in plan.services()))
         ]
-        self._late = [child for child in self._children if child.name.startswith(_AFTER_BROKERS)]
+        self._waiting = list(self._children)
         self._trimming: asyncio.Task[None] | None = None
         self._again: asyncio.Handle | None = None
 
     async def start(self) -> None:
-        """Start all but coordinators. It returns before anything is ready.
+        """Start all but coordinators, or etcd alone in a secured stack. It returns before anything is ready.
 
         Raises if a port is taken, if a new stack has too little disk, or if a later etcd wrote the data.
         """
@@ -97,34 +101,32 @@ class Supervisor:
         if not has_data(self.plan.etcd_directory):
             check_disk(self.plan.directory)
         self._etcd.prepare()
-        for child in self._children:
-            if child not in self._late:
-                child.start()
+        self._start("etcd")
+        if self.plan.secure is None:
+            self._start(*_BROKERS)
         self._trimming = asyncio.create_task(keep_trimmed([c.log for c in self._children]), name="keep-logs-trimmed")
 
     async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
-        """Return once every service is ready. Coordinators are started once the brokers are ready.
+        """Return once every service is ready. Coordinators are started once the brokers are ready, and the brokers of a
+        secured stack once etcd has its users.
 
         Raises OttlaError, with the reason, for a service that is not ready in time, or that ends again and again.
         """
         give_up_at = time.monotonic() + limit_s
         children = {child.name: child for child in self._children}
-        etcd = children["etcd"]
+        if self.plan.secure is not None:
+            await self._make_etcd_users(self.plan.secure, give_up_at)
+            self._start(*_BROKERS)
         for service in self._services.values():
             if service.name.startswith(_AFTER_BROKERS):
-                self._start_late()
+                self._start(*_AFTER_BROKERS)
             child, log = children[service.name], self._log_of(service.name)
             ask = partial(not_ready, HostPort(self.plan.host, service.admin_port), self.plan.admin_token)
             tell_at = time.monotonic() + _TELL_S
             while (reason := await asyncio.to_thread(ask)) is not None:
                 now = time.monotonic()
                 # Every service waits for etcd, so their own reasons would hide this one.
-                if etcd.restarts >= _MOST_STARTS:
-                    raise OttlaError(
-                        ErrorCode.BROKER_NOT_AVAILABLE,
-                        f"etcd is not ready and has exited {etcd.restarts} times",
-                        hint=f"see its log, {self._log_of('etcd')}",
-                    )
+                self._check_etcd()
                 # A service that dies at once will not be ready in ten minutes either, so it is given up earlier.
                 if now > give_up_at or child.restarts >= _MOST_STARTS:
                     since = f"after {limit_s:g} s" if now > give_up_at else f"and has exited {child.restarts} times"
@@ -143,10 +145,36 @@ class Supervisor:
     def _log_of(self, name: str) -> Path:
         return self.plan.directory / "logs" / f"{name}.log"
 
-    def _start_late(self) -> None:
-        for child in self._late:
+    def _start(self, *kinds: str) -> None:
+        """Start the processes of these kinds, unless they were started before."""
+        for child in [each for each in self._waiting if each.name.startswith(kinds)]:
+            self._waiting.remove(child)
             child.start()
-        self._late = []
+
+    async def _make_etcd_users(self, files: SecureFiles, give_up_at: float) -> None:
+        """Wait for etcd, and make each service a user who may use the keys of this cluster and no others. Raises
+        OttlaError."""
+        # They are imported here, because most stacks need no users, and gRPC takes a while to import.
+        from ottla_stack.etcd_roles import ROOT, Wanted
+        from ottla_stack.etcd_users import make_users
+
+        while not await asyncio.to_thread(is_ready, self._etcd.health):
+            self._check_etcd()
+            if time.monotonic() > give_up_at:
+                raise self._etcd_failure("in time")
+            await asyncio.sleep(0.05)
+        wanted = Wanted(keys.prefix(self.plan.cluster_id), self.plan.etcd_users)
+        await asyncio.to_thread(make_users, self._etcd.endpoint, files.etcd_client(ROOT), wanted)
+
+    def _check_etcd(self) -> None:
+        """Raise OttlaError if etcd has ended so often that it is given up."""
+        (restarts,) = (child.restarts for child in self._children if child.name == "etcd")
+        if restarts >= _MOST_STARTS:
+            raise self._etcd_failure(f"and has exited {restarts} times")
+
+    def _etcd_failure(self, why: str) -> OttlaError:
+        message, hint = f"etcd is not ready {why}", f"see its log, {self._log_of('etcd')}"
+        return OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, message, hint=hint)
 
     async def stop(self) -> None:
         """Stop all within STACK_STOP_LIMIT_S, coordinators first. Nothing of this stack runs afterwards."""

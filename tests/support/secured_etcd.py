@@ -8,14 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 from urllib.request import urlopen
 
 from certificates import Authority, Certificate, openssl
 
 from ottla_core.cluster.etcd_security import EtcdSecurity
-from ottla_stack.embedded_etcd import EmbeddedEtcd, EtcdPlan, EtcdTls, plan_etcd
+from ottla_stack.embedded_etcd import EmbeddedEtcd, EtcdTls, find_etcd, plan_etcd
 
 USER: Final = "ottla"
 OTHER: Final = "somebody"
@@ -67,12 +67,7 @@ class SecuredEtcd:
 
     def ctl(self, *arguments: str, typed: str = "") -> str:
         """Run etcdctl as root, and return its output. `typed` is its input."""
-        command: list[str | Path] = [_etcdctl(self.etcd.plan), "--endpoints", self.endpoint]
-        command += ["--cacert", self.authority.certificate, "--cert", self.root.certificate, "--key", self.root.key]
-        command += arguments
-        done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return etcdctl(self.endpoint, self.with_certificate(self.root), *arguments, typed=typed)
 
 
 @contextmanager
@@ -108,8 +103,17 @@ def short_tokens(folder: Path, seconds: int) -> tuple[str, ...]:
     return ("--auth-token", f"jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl={seconds}s")
 
 
-def _etcdctl(plan: EtcdPlan) -> Path:
-    beside = plan.binary.resolve().with_name("etcdctl")
+def etcdctl(endpoint: str, security: EtcdSecurity, *arguments: str, typed: str = "") -> str:
+    """Run etcdctl with a certificate, and return its output. `typed` is its input."""
+    command: list[str | PurePath] = [_etcdctl(), "--endpoints", endpoint]
+    command += ["--cacert", security.ca, "--cert", security.certificate, "--key", security.key, *arguments]
+    done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _etcdctl() -> Path:
+    beside = find_etcd().resolve().with_name("etcdctl")
     found = beside if beside.exists() else Path(shutil.which("etcdctl") or "")
     assert found != Path(), "this test needs the command etcdctl: apt-get install etcd-client"
     return found

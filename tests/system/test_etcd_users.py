@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority
+from etcd_refused import refused
 
-from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.etcd_security import EtcdSecurity
-from ottla_core.cluster.store import Put, StoreRefusedError
 from ottla_core.errors import OttlaError
 from ottla_stack import etcd_users
 from ottla_stack.embedded_etcd import EmbeddedEtcd, EtcdTls, plan_etcd
 from ottla_stack.etcd_roles import ROOT, Wanted
 from ottla_stack.etcd_users import NAMES, main, make_users
 
-T = 10.0
 CLUSTER, ANOTHER = "/ottla/ottla/", "/ottla/another/"
 SERVICES = ("broker-0", "controller-0")
 OTHER = "etcd"
@@ -43,21 +41,7 @@ class Etcd:
         return make_users(self.address, self.as_user(ROOT), wanted)
 
     async def refused(self, security: EtcdSecurity, prefix: str) -> list[str]:
-        """Return which of a read and a write of a key with this prefix are refused."""
-        store = EtcdStore([self.address], security)
-        try:
-            found = []
-            try:
-                await store.snapshot(prefix, timeout=T)
-            except StoreRefusedError:
-                found.append("read")
-            try:
-                await store.txn([], [Put(f"{prefix}key", b"value")], timeout=T)
-            except StoreRefusedError:
-                found.append("write")
-            return found
-        finally:
-            await store.close()
+        return await refused(self.address, security, prefix)
 
 
 @pytest.fixture

@@ -10,15 +10,21 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from pathlib import Path
 
 import pytest
+from etcd_refused import refused
+from secured_etcd import etcdctl
 from waiting import LIMIT_S
 
 import ottla
+from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.etcd_security import EtcdSecurity
 from ottla_core.errors import ErrorCode
+from ottla_stack.etcd_roles import ROOT
 from ottla_stack.running import RunningStack
 
 
@@ -84,6 +90,40 @@ def test_no_port_but_the_admin_ports_serves_plaintext(stack: RunningStack) -> No
             is_alert = answer[:2] == b"\x15\x03"
             assert is_alert or not answer or answer.startswith(b"HTTP/1.0 400 Bad Request"), (port, answer)
         assert _speaks_tls(port), port
+
+
+@pytest.mark.story("service-owns-all-of-etcd")
+async def test_a_service_uses_the_keys_of_its_cluster_in_etcd_and_no_others(stack: RunningStack) -> None:
+    assert stack.plan.secure is not None
+    etcd = stack.plan.etcd_address
+    assert len(stack.plan.etcd_users) == 4
+    for name in stack.plan.etcd_users:
+        own = stack.plan.secure.etcd_client(name)
+        for prefix in ("/ottla/another/", "/ottla/ottla0", "/ottla/", "/"):
+            assert await refused(etcd, own, prefix) == ["read", "write"], (name, prefix)
+        store = EtcdStore([etcd], own)
+        found = await store.snapshot("/ottla/ottla/", timeout=LIMIT_S)
+        await store.close()
+        assert "/ottla/ottla/brokers/0" in {entry.key for entry in found.entries}
+    nobody = EtcdSecurity(stack.plan.secure.etcd_ca / "ca.pem")
+    assert await refused(etcd, nobody, "/ottla/ottla/") == ["read", "write"]
+
+
+def test_no_certificate_of_a_service_opens_etcd_s_port_for_peers(stack: RunningStack) -> None:
+    """A peer may read and write everything, whatever users there are."""
+    assert stack.plan.secure is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    own = stack.plan.secure.etcd_client("broker-0")
+    context.load_cert_chain(own.certificate, own.key)
+    connection = HTTPSConnection("127.0.0.1", stack.plan.etcd_peer_port, timeout=LIMIT_S, context=context)
+    with closing(connection), pytest.raises((ssl.SSLError, ConnectionError)):
+        _get(connection, "/members")
+
+
+def _get(connection: HTTPConnection, path: str) -> HTTPResponse:
+    connection.request("GET", path)
+    return connection.getresponse()
 
 
 @pytest.mark.story("secured-stack-names-topics-to-everybody")
@@ -186,3 +226,32 @@ def test_an_open_stack_is_secured_with_its_data_and_stays_secured(tmp_path: Path
             assert command(stack, "consume", "kept", "--from", "start").stdout == "v\n"
             with pytest.raises(ottla.OttlaError, match="expects TLS"), ottla.Admin(stack.bootstrap) as admin:
                 admin.topics.list()
+
+
+async def test_a_stack_that_was_secured_without_users_of_etcd_gets_them_and_can_be_opened(tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    start = partial(RunningStack, directory, brokers=1, group_coordinators=0)
+    with start(secure=True) as stack:
+        assert stack.plan.secure is not None
+        assert command(stack, "topic", "create", "kept").returncode == 0
+        authority = stack.plan.secure.etcd_ca
+        root(stack, "auth", "disable")
+        for user in ("root", *stack.plan.etcd_users):
+            root(stack, "user", "delete", user)
+    for path in authority.glob("client-*"):
+        path.unlink()
+    with start() as stack:
+        assert stack.plan.secure is not None
+        assert command(stack, "topic", "show", "kept").returncode == 0
+        own = stack.plan.secure.etcd_client("broker-0")
+        assert await refused(stack.plan.etcd_address, own, "/ottla/another/") == ["read", "write"]
+        root(stack, "auth", "disable")
+    (directory / "security").rename(tmp_path / "elsewhere")
+    with start() as stack, ottla.Admin(stack.bootstrap) as admin:
+        assert list(admin.topics.list()) == ["kept"]
+
+
+def root(stack: RunningStack, *arguments: str) -> None:
+    """Run etcdctl as the user who may do everything."""
+    assert stack.plan.secure is not None
+    etcdctl(stack.plan.etcd_address, stack.plan.secure.etcd_client(ROOT), *arguments)

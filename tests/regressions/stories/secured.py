@@ -19,8 +19,8 @@ def _in_plaintext_first(original, address, limit_s, entry):
     return original(address, limit_s, entry)
 
 
-def _without_a_token(original, self, kind, *kafka):
-    settings = original(self, kind, *kafka)
+def _without_a_token(original, self, name, *kafka):
+    settings = original(self, name, *kafka)
     del settings["admin-token-file"]
     return settings
 
@@ -47,6 +47,11 @@ STORIES = (
         "revocation-that-a-parked-fetch-outlives",
         "A fetch that waited when its ACL was removed returned the records that were written afterwards",
         instead_of("ottla_broker.kafka.authorization.access:LimitedAccess.as_of_now", lambda original, access: access),
+    ),
+    Story(
+        "service-owns-all-of-etcd",
+        "In a stack of `ottla up --secure`, each service's certificate opened all keys in etcd, not only its cluster's",
+        skipped("ottla_stack.etcd_users:make_users", 0),
     ),
     Story(
         "secured-stack-names-topics-to-everybody",

@@ -27,7 +27,7 @@ from ottla_stack.supervisor import Supervisor
 @pytest.fixture
 def supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     """No process is ever started."""
-    monkeypatch.setattr(module.Supervisor, "_start_late", lambda self: None)
+    monkeypatch.setattr(module.Supervisor, "_start", lambda self, *kinds: None)
     monkeypatch.setattr(module, "_TELL_S", 0.0)
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
