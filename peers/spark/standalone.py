@@ -19,7 +19,7 @@ from peers.place import PeerError, program
 
 _HOME: Final = Path(pyspark.__file__).parent
 _LOOPBACK: Final = "127.0.0.1"
-_ANY_PORT: Final = ("--host", _LOOPBACK, "--port", "0", "--webui-port", "0")
+_ANY_PORT: Final = ("--port", "0", "--webui-port", "0")
 _JVM: Final = (*SHORT_LIVED, "-Xmx256m", "-Dspark.master.rest.enabled=false")
 """JVM options of the master and the workers, which only start and watch executors."""
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
@@ -36,11 +36,15 @@ class StandaloneCluster:
     caller's, and has to be new.
     """
 
-    def __init__(self, directory: Path, *, workers: int, cores: int = 1, memory_mb: int = 1024) -> None:
-        """Workers of so many cores each, which give executors so much memory in all."""
+    def __init__(
+        self, directory: Path, *, workers: int, cores: int = 1, memory_mb: int = 1024, host: str = _LOOPBACK
+    ) -> None:
+        """Workers of so many cores each, which give executors so much memory in all. They serve each other on `host`,
+        and their web pages on 127.0.0.1."""
         self.master = ""
         """The URL, once it runs."""
         self.directory: Final = directory
+        self._host: Final = host
         self._workers: Final = [f"worker-{number}" for number in range(workers)]
         self._shape: Final = ("--cores", str(cores), "--memory", f"{memory_mb}m")
         self._running: Final[dict[str, subprocess.Popen[bytes]]] = {}
@@ -81,7 +85,7 @@ class StandaloneCluster:
 
     def _start(self, name: str, main: str, *arguments: str) -> None:
         java = program("java", "openjdk-17-jre-headless")
-        command = [java, *_JVM, "-cp", f"{_HOME}/jars/*", main, *_ANY_PORT, *arguments]
+        command = [java, *_JVM, "-cp", f"{_HOME}/jars/*", main, "--host", self._host, *_ANY_PORT, *arguments]
         environment = {**os.environ, "SPARK_HOME": str(_HOME), "SPARK_LOCAL_IP": _LOOPBACK}
         environment["SPARK_SCALA_VERSION"] = _scala_version()  # or else a worker looks for a checkout of Spark
         with (self.directory / f"{name}.log").open("wb") as output:

@@ -38,8 +38,9 @@ from ottla_stack.secure import LOGIN, issue_missing, make_first_user, make_passw
 from ottla_stack.secure_files import ADMIN, ETCD, PROFILE, SecureFiles
 
 PROMETHEUS: Final = "prometheus"
+REDIS: Final = "redis"
 ETCD_USERS: Final = "etcd-users"
-"""These are names of directories: of Prometheus, and of the container that makes the users of etcd."""
+"""These are names of directories: of Prometheus, of Redis, and of the container that makes the users of etcd."""
 ARCHIVE: Final = "ottla-client"
 """The directory in the archive for a client on the host."""
 
@@ -53,7 +54,7 @@ _GROUP_OF_PROMETHEUS: Final = 65534
 _MODE: Final = 0o640
 _TOKEN_BYTES: Final = 32
 _ROLES: Final = frozenset({Role.CONTROLLER, Role.BROKER, Role.GROUP_COORDINATOR, Role.TXN_COORDINATOR})
-_OTHERS: Final = frozenset({CLIENT, ETCD, ETCD_USERS, LOAD, PROMETHEUS, SPARK})
+_OTHERS: Final = frozenset({CLIENT, ETCD, ETCD_USERS, LOAD, PROMETHEUS, REDIS, SPARK})
 """The directories that are not named after services."""
 _USAGE: Final = "usage: python -m ottla_stack.container_keys [rotate [OPTION...] | client]"
 
@@ -85,7 +86,7 @@ class ContainerKeys:
         users = [ROOT, ETCD, *self._service_names()]
         issue(self.files.etcd_ca, [etcd, *(subject(CLIENT_KIND, name) for name in users)])
         make_first_user(self.files)
-        for user in (LOAD, SPARK):
+        for user in (LOAD, SPARK, REDIS):
             make_password(self._password(user))
         for path in (self._token, self._spark_secret):
             if not path.exists():
@@ -119,6 +120,8 @@ class ContainerKeys:
                 return self._for_user(name)
             case _ if name == SPARK:
                 return {**self._for_user(name), "spark.conf": self._spark_settings()}
+            case _ if name == REDIS:
+                return {"redis.conf": f"requirepass {password_in(self._password(REDIS))}\n".encode()}
             case _ if name == ETCD_USERS:
                 names = "".join(f"{each}\n" for each in self._service_names())
                 return {NAMES: names.encode(), **{file: _read(path) for file, path in self._of_etcd(ROOT).items()}}
@@ -183,13 +186,13 @@ class ContainerKeys:
 
     def _spark_settings(self) -> bytes:
         """Return the settings by which Spark's processes know each other. Without them, whoever reaches the master may
-        run a program in a worker, where the user's password is."""
+        run a program in a worker, where the user's password is. A job has no web page, which would be open to all."""
         settings = {
             "spark.authenticate": "true",
             "spark.authenticate.secret": password_in(self._spark_secret),
             "spark.network.crypto.enabled": "true",
             "spark.network.crypto.saslFallback": "false",
-            "spark.ui.killEnabled": "false",
+            "spark.ui.enabled": "false",
         }
         return "".join(f"{name} {value}\n" for name, value in settings.items()).encode()
 
@@ -212,6 +215,7 @@ class ContainerKeys:
         return {
             "ca.pem": _read(self.files.ca / "ca.pem"),
             "admin.password": f"{password}\n".encode(),
+            "redis.password": _read(self._password(REDIS)),
             "clients.toml": "\n".join(profiles).encode(),
             "kcat.conf": "".join(f"{name}={value}\n" for name, value in librdkafka.items()).encode(),
         }

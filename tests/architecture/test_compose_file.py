@@ -65,7 +65,7 @@ def test_ports_are_published_on_loopback_under_their_own_numbers_and_nothing_els
     assert all(outside == inside for _, outside, inside in published)
     ports = [p for plan in SERVICES for p in (plan.admin_port, plan.kafka_port) if p]
     assert sorted(int(outside) for _, outside, _ in published) == sorted(
-        [PROMETHEUS_PORT, REDIS_PORT, MIRROR_ADMIN_PORT, WEST_PORT, *ports]
+        [PROMETHEUS_PORT, MIRROR_ADMIN_PORT, WEST_PORT, *ports]
     )
 
 
@@ -114,7 +114,11 @@ def test_the_mirrors_file_names_what_runs_beside_it() -> None:
         host, _, port = address.partition(":")
         assert f"INTERNAL://{host}:{port}\n" in block(host)
     assert settings.redis.reveal() == f"redis://redis:{REDIS_PORT}/0"
-    assert f":{REDIS_PORT}:{REDIS_PORT}" in block("redis")
+
+
+def test_redis_is_for_containers_alone_because_it_has_no_password() -> None:
+    assert "--protected-mode" in block("redis")
+    assert "ports:" not in block("redis")
 
 
 def test_docker_kills_a_service_later_than_it_ends_by_its_own_limit() -> None:

