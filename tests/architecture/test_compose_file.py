@@ -127,6 +127,25 @@ def test_docker_kills_a_service_later_than_it_ends_by_its_own_limit() -> None:
     assert int(grace[1]) > lifecycle.STOP_LIMIT_S
 
 
+def test_two_settings_pin_every_image_of_a_registry_by_its_digest() -> None:
+    """Each of our images is built on BASE_IMAGE, whose default is the same everywhere."""
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    stages = re.findall(r"^FROM \S+ AS (\S+)$", dockerfile, re.MULTILINE)
+    assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) - set(stages) == {"${BASE_IMAGE}", "scratch"}
+    (base,) = re.findall(r"^ARG BASE_IMAGE=(\S+)$", dockerfile, re.MULTILINE)
+    both = COMPOSE + (ROOT / "docker-compose.secure.yml").read_text()
+    images = set(re.findall(r"^ +image: (\S+)$", both, re.MULTILINE))
+    (foreign,) = {image for image in images if not image.startswith("ottla-")}
+    assert foreign.startswith("${PROMETHEUS_IMAGE:-")
+    assert set(re.findall(r"BASE_IMAGE: (\S+)$", both, re.MULTILINE)) == {f"${{BASE_IMAGE:-{base}}}"}
+    assert len(re.findall(r"^ +BASE_IMAGE: ", both, re.MULTILINE)) == len(
+        re.findall(r"^ +context: ", both, re.MULTILINE)
+    )
+    page = (ROOT / "docs/operate/protection.md").read_text()
+    for setting, image in [("BASE_IMAGE", base), ("PROMETHEUS_IMAGE", foreign.partition(":-")[2].rstrip("}"))]:
+        assert f"{setting}={image}@sha256:…\n" in page
+
+
 def test_every_image_is_a_target_and_every_file_that_is_copied_reaches_the_build() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     targets = re.findall(r"^FROM \S+ AS (\S+)$", dockerfile, re.MULTILINE)
