@@ -42,7 +42,9 @@ def test_a_transaction_and_a_group_need_all_services(stack: RunningStack) -> Non
     with ottla.Producer(stack.bootstrap, transactional_id="t") as producer, producer.transaction():
         for n in range(3):
             producer.send(f"{n}", topic="orders")
-    with ottla.Consumer("orders", bootstrap=stack.bootstrap, group="g", start="earliest", stop="end") as consumer:
+    with ottla.Consumer(
+        "orders", bootstrap=stack.bootstrap, group="g", auto_offset_reset="earliest", stop="end"
+    ) as consumer:
         assert [record.value for record in consumer] == ["0", "1", "2"]
 
 

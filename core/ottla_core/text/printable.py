@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_ACTIVE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_ACTIVE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal acts on instead of showing it: control characters, the separators of lines, and what changes
-the direction of writing. Halves of surrogates can't be written at all."""
+the direction of writing. Halves of surrogates can't be written at all. A tab misleads no more than spaces do."""
 
 
 def printable(text: str) -> str:

@@ -20,6 +20,7 @@ from ottla_stack import supervisor as module
 from ottla_stack.child import Child
 from ottla_stack.commands import down, status
 from ottla_stack.plan import StackPlan
+from ottla_stack.secure_files import SecureFiles
 from ottla_stack.state import ProcessIdentity, StackState, lock
 from ottla_stack.supervisor import Supervisor
 
@@ -72,6 +73,20 @@ async def test_an_etcd_that_ends_again_and_again_is_given_up(
         child.restarts = 6 * (child.name == "etcd")
     with pytest.raises(OttlaError, match=f"etcd is not ready and has exited 6 times .*{tmp_path}/logs/etcd.log"):
         await supervisor.until_ready()
+
+
+@pytest.mark.parametrize(("restarts", "why"), [(0, "in time"), (6, "and has exited 6 times")])
+async def test_an_etcd_that_never_takes_users_ends_the_start_of_a_secured_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int, why: str
+) -> None:
+    monkeypatch.setattr(module, "is_ready", lambda health: False)
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    supervisor = Supervisor(StackPlan(tmp_path, 20_000, secure=SecureFiles.of_stack(tmp_path)), me)
+    for child in supervisor._children:
+        child.restarts = restarts
+    with pytest.raises(OttlaError, match=f"etcd is not ready {why} .*{tmp_path}/logs/etcd.log"):
+        await supervisor.until_ready(0.01 if restarts == 0 else 60)
 
 
 @pytest.mark.story("stack-stays-down-on-a-full-disk")
