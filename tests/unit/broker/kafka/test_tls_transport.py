@@ -516,6 +516,19 @@ async def test_work_is_done_in_its_order_and_others_have_their_turn() -> None:
     assert seen[0] == 1
 
 
+async def test_work_that_is_left_waits_for_a_pause_and_other_work_does_not() -> None:
+    done: list[str] = []
+    turns = Turns(slice_s=-1.0, pause_s=60.0)
+    for name in ("first", "second", "left"):
+        turns.take("one", partial(done.append, name))
+        for _ in range(5 if name == "first" else 0):
+            await asyncio.sleep(0)
+    assert done == ["first"]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert done == ["first", "second"]
+
+
 # ---- who the client is ----------------------------------------------------------------------------------------------
 
 

@@ -45,6 +45,9 @@ began at once, they would hold up every other client."""
 _NEWCOMERS_S: Final = 0.0005
 """How much of each turn of the loop goes to clients that are not known yet. It is the time of one TLS handshake, so
 that other clients hardly notice when many log in at once."""
+_NEWCOMERS_PAUSE_S: Final = 0.002
+"""How long newcomers wait after that if more of them are left. A request takes several turns of the loop, and without
+the pause each of them would have newcomers in it."""
 _LARGE_FOR_S: Final = 60
 """For this long after a large response, an API's responses are expected to be large."""
 
@@ -82,7 +85,7 @@ class Listener:
         self._new_login = new_login
         self._tls = tls
         self._tls_ports: Final[list[TlsPort]] = []
-        self.newcomers: Final = Turns(_NEWCOMERS_S)
+        self.newcomers: Final = Turns(_NEWCOMERS_S, _NEWCOMERS_PAUSE_S)
         self._turns: Final = Turns()
         self._connections: Final[dict[KafkaConnection, str]] = {}
         """The hosts of the clients, in the order in which the connections came."""

@@ -16,13 +16,14 @@ _log = logging.getLogger(__name__)
 
 class Turns:
     """Does the work of each address in the order in which it was asked for, and lets the loop serve others after each
-    `slice_s`.
+    `slice_s`. If work is left then, it waits for `pause_s`.
 
     One piece of work is not interrupted, so each should take about a millisecond at most.
     """
 
-    def __init__(self, slice_s: float = SLICE_S) -> None:
+    def __init__(self, slice_s: float = SLICE_S, pause_s: float = 0.0) -> None:
         self._slice_s: Final = slice_s
+        self._pause_s: Final = pause_s
         self._waiting: Final[ByHost[Callable[[], None]]] = ByHost()
         self._is_due = False
 
@@ -30,16 +31,20 @@ class Turns:
         """Do the work for a client of that address in one of the next turns of the loop. Work that waits already is
         done once."""
         self._waiting.add(host, work)
-        self._run_soon()
+        self._run_after(0.0)
 
     def drop(self, host: str, work: Callable[[], None]) -> None:
         """Forget the work, if it waits."""
         self._waiting.drop(host, work)
 
-    def _run_soon(self) -> None:
+    def _run_after(self, seconds: float) -> None:
         if self._waiting and not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_soon(self._run)
+            loop = asyncio.get_running_loop()
+            if seconds:
+                loop.call_later(seconds, self._run)
+            else:
+                loop.call_soon(self._run)
 
     def _run(self) -> None:
         self._is_due = False
@@ -51,4 +56,4 @@ class Turns:
                 _log.exception("work on a Kafka connection failed")
             if slice_.is_over:
                 break
-        self._run_soon()
+        self._run_after(self._pause_s)
