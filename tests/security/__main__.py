@@ -2,11 +2,11 @@
 
 The parts are the requests of Kafka clients by users with different ACLs, the calls between services by each role,
 Kafka's clients while passwords, certificates and brokers change, bytes that nobody should send, secrets that must be
-seen nowhere, and mistakes in the product that have to be noticed.
+seen nowhere, bursts of hellos and guessed passwords, and mistakes in the product that have to be noticed.
 `--only matrix,calls` runs a part of them, which proves no more than that part.
 
-The last line is one JSON object. The exit code is 0 if no cell is wrong, no secret was seen, every mutant was caught,
-and nothing was below its floor.
+The last line is one JSON object. The exit code is 0 if no cell is wrong, no secret was seen, bursts are within their
+bounds, every mutant was caught, and nothing was below its floor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from private_cells import try_private
 from tests.regressions.judge import Judge, Verdict
-from tests.security import calls, clients, exchange_fuzz, port_fuzz
+from tests.security import burst, calls, clients, exchange_fuzz, port_fuzz
 from tests.security.doors import found_in, fuzzed_broker, kafka_door, ottla_door
 from tests.security.matrix import Matrix, try_all
 from tests.security.mutants import MUTANTS
@@ -56,6 +56,7 @@ class Proof:
             "clients": [],
             "fuzz": 0,
             "leaks": 0,
+            "burst": {},
             "mutants": 0,
             "mutants_caught": 0,
             "seed": seed,
@@ -109,6 +110,12 @@ class Proof:
             self.said["leaks"] += 1
             self.faults.append(f"planted secrets: {verdict.value}\n{end}")
 
+    def burst(self) -> None:
+        """Measure what attackers at one address cost a client at another."""
+        outcome = burst.run(self.folder / "burst")
+        self.said["burst"] = outcome.as_json()
+        self.faults.extend(outcome.wrong)
+
     def mutants(self) -> None:
         """Make each mistake, after its tests have passed without it."""
         judge = Judge(self.folder)
@@ -124,7 +131,7 @@ class Proof:
 
     @property
     def parts(self) -> Mapping[str, Callable[[], None]]:
-        parts = (self.matrix, self.calls, self.clients, self.fuzz, self.leaks, self.mutants)
+        parts = (self.matrix, self.calls, self.clients, self.fuzz, self.leaks, self.burst, self.mutants)
         return {each.__name__: each for each in parts}
 
     def check_floors(self) -> None:

@@ -72,6 +72,10 @@ def _the_first(original, self, principal, host):
     return original(self, principal, host) if self._decisions is None else self._decisions
 
 
+def _of_one_host(original, self, host, *item):
+    return original(self, "", *item)
+
+
 _ALL = (
     Mutant(
         Story(
@@ -168,6 +172,17 @@ _ALL = (
             skipped("ottla_core.process.exposure:check_exposure"),
         ),
         (f"{_UNIT}/core/process/test_exposure.py",),
+    ),
+    Mutant(
+        Story(
+            "addresses-share-their-turns",
+            "All clients wait in one line, whatever their addresses",
+            *(
+                instead_of(f"ottla_broker.kafka.network.by_host:ByHost.{name}", _of_one_host)
+                for name in ("count", "add", "drop")
+            ),
+        ),
+        ("tests/security/crowded_logins.py",),
     ),
 )
 

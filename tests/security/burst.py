@@ -1,0 +1,195 @@
+"""Measures what attackers at one address cost a client at another: the time of its logins, and its produce latency.
+
+The latency is measured with and without the attackers in turn. It is that of a connection that was open before, at a
+broker with an ordinary key. Logins are tried there and at a broker whose key is so slow that it can't keep up with the
+attackers. There, only the turns that addresses take let others in.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from certificates import SLOW_KEY, Authority
+from tests.faults.gaps import percentile
+from tests.fuzz.stack import Stack
+from tests.security.attackers import GUESSERS, HELLOS_PER_S, Done, attack
+from tests.security.bystander import Bystander
+from users import PASSWORDS, Users
+
+import ottla
+
+PAIRS: Final = 5
+LOGINS: Final = 25
+LOGIN_BOUND_S: Final = 1.0
+RATIO_BOUND: Final = 2.0
+_USER: Final = "bob"
+_TOPIC: Final = "beside-a-burst"
+_LOGIN_EVERY_S: Final = 0.27
+"""The hellos of a second come at once, so the logins begin at different times after them."""
+_WARM_UP_S: Final = 1.0
+_WINDOWS: Final = 7
+_WINDOW_S: Final = 1.0
+"""Each has the hellos of one second. The p99 of a phase is the median of those of its windows, because bursts of other
+programs on the machine are not what is measured."""
+_PRODUCE_EVERY_S: Final = 0.005
+_SPARE_S: Final = 1.0
+"""The attackers go on for longer than they are measured."""
+
+
+class Pair(NamedTuple):
+    """The p99 of two phases, in milliseconds."""
+
+    quiet: float
+    burst: float
+
+    @property
+    def ratio(self) -> float:
+        return self.burst / self.quiet
+
+
+@dataclass
+class Burst:
+    """This is the outcome. Times are in seconds."""
+
+    logins: list[float] = field(default_factory=list)
+    slow_key_logins: list[float] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    attacks: list[Done] = field(default_factory=list)
+    slow_key_attacks: list[Done] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(pair.ratio for pair in self.pairs)
+
+    @property
+    def wrong(self) -> list[str]:
+        """Say what does not hold, and which attacks were too weak to prove anything."""
+        found = list(self.failed)
+        for what, logins in (("", self.logins), (" at a broker with a slow key", self.slow_key_logins)):
+            if late := [f"{login:.2f}" for login in logins if login > LOGIN_BOUND_S]:
+                found.append(f"{len(late)} of {len(logins)} logins{what} took more than {LOGIN_BOUND_S} s: {late}")
+        if self.pairs and self.ratio > RATIO_BOUND:
+            found.append(f"the p99 of produces is {self.ratio:.2f} times as long beside the burst, not {RATIO_BOUND}")
+        for done in (*self.attacks, *self.slow_key_attacks):
+            if done.hellos_per_s < HELLOS_PER_S:
+                found.append(f"{done.hellos_per_s:.0f} hellos a second prove nothing: {HELLOS_PER_S} are promised")
+            if done.let_in:
+                found.append(f"{done.let_in} guesses of a password were not rejected")
+        # At the slow broker the hellos keep out the guessers, who share their address.
+        few = [done.guessers for done in self.attacks if done.guessers < GUESSERS]
+        return found + [f"{guessers} guessers prove nothing: {GUESSERS} are promised" for guessers in few]
+
+    def as_json(self) -> dict[str, Any]:
+        ratios = sorted(pair.ratio for pair in self.pairs)
+        return {
+            "logins": len(self.logins),
+            "slowest_login_ms": round(1000 * max(self.logins)),
+            "slow_key_logins": len(self.slow_key_logins),
+            "slowest_slow_key_login_ms": round(1000 * max(self.slow_key_logins)),
+            "pairs": len(ratios),
+            "quiet_p99_ms": round(statistics.median(pair.quiet for pair in self.pairs), 2),
+            "burst_p99_ms": round(statistics.median(pair.burst for pair in self.pairs), 2),
+            "ratio": round(self.ratio, 2),
+            "ratio_spread": [round(ratios[0], 2), round(ratios[-1], 2)],
+            "hellos_per_s": round(min(attack.hellos_per_s for attack in self.attacks)),
+            "guesses_per_s": round(min(attack.guesses_per_s for attack in self.attacks)),
+            "attackers_processors": round(max(attack.processors for attack in self.attacks), 2),
+            "load": round(os.getloadavg()[0], 1),
+        }
+
+
+class Broker:
+    """It takes logins over TLS. `key_kind` are arguments of OpenSSL for its key."""
+
+    def __init__(self, stack: Stack, authority: Authority) -> None:
+        self.port: Final = stack.kafka_port
+        self._authority: Final = authority
+
+    def new_client(self) -> Bystander:
+        return Bystander(self.port, self._authority.certificate, _USER, PASSWORDS[_USER])
+
+    def create_topic(self) -> None:
+        login, tls = ottla.Scram(_USER, PASSWORDS[_USER], "SCRAM-SHA-256"), ottla.Tls(self._authority.certificate)
+        with ottla.Admin(f"127.0.0.1:{self.port}", login=login, tls=tls) as admin:
+            admin.topics.create(_TOPIC, partitions=1)
+
+
+@contextmanager
+def broker_with_tls(folder: Path, **key: Sequence[str]) -> Iterator[Broker]:
+    authority = Authority(folder / "authority")
+    settings = {
+        "kafka-listener-protocols": "PLAINTEXT:SASL_SSL",
+        "sasl-enabled-mechanisms": "PLAIN,SCRAM-SHA-256",
+        "sasl-credentials-file": Users().write(folder / "users.toml"),
+        "ssl-keystore-location": authority.issue("broker", "IP:127.0.0.1", **key).both,
+    }
+    with Stack(folder, broker=settings) as stack:
+        yield Broker(stack, authority)
+
+
+def run(folder: Path) -> Burst:
+    burst = Burst()
+    with broker_with_tls(folder / "fast") as broker:
+        broker.create_topic()
+        burst.logins = _logins_beside(burst, broker, burst.attacks)
+        _compare(burst, broker)
+    burst_at_slow_key(burst, folder / "slow")
+    return burst
+
+
+def burst_at_slow_key(burst: Burst, folder: Path) -> None:
+    with broker_with_tls(folder, key_kind=SLOW_KEY) as broker:
+        burst.slow_key_logins = _logins_beside(burst, broker, burst.slow_key_attacks)
+
+
+def _logins_beside(burst: Burst, broker: Broker, attacks: list[Done]) -> list[float]:
+    """Log in again and again beside an attack, and return how long each login took."""
+    took: list[float] = []
+    with attack(broker.port, LOGINS * _LOGIN_EVERY_S + _SPARE_S) as done:
+        attacks.append(done)
+        due = time.monotonic()
+        for _ in range(LOGINS):
+            due += _LOGIN_EVERY_S
+            time.sleep(max(0.0, due - time.monotonic()))
+            begun = time.monotonic()
+            try:
+                broker.new_client().close()
+            except OSError as error:
+                burst.failed.append(f"a login beside the burst failed: {error}")
+            took.append(time.monotonic() - begun)
+    median, slowest = (round(seconds * 1000) for seconds in (statistics.median(took), max(took)))
+    print(f"{LOGINS} logins: median {median} ms, slowest {slowest} ms; {_said(done)}", flush=True)
+    return took
+
+
+def _compare(burst: Burst, broker: Broker) -> None:
+    with broker.new_client() as client:
+        for _ in range(PAIRS):
+            client.latencies(_TOPIC, _WARM_UP_S, _PRODUCE_EVERY_S)
+            quiet = _p99_ms(client)
+            with attack(broker.port, _WINDOWS * _WINDOW_S + _SPARE_S) as done:
+                burst.attacks.append(done)
+                beside = _p99_ms(client)
+            pair = Pair(quiet, beside)
+            burst.pairs.append(pair)
+            print(f"p99 {pair.quiet:.2f} and {pair.burst:.2f} ms, {pair.ratio:.2f} times; {_said(done)}", flush=True)
+
+
+def _said(done: Done) -> str:
+    return (
+        f"{done.hellos_per_s:.0f} hellos and {done.guesses_per_s:.0f} guesses a second by {done.guessers} guessers, "
+        f"who used {done.processors:.2f} processors"
+    )
+
+
+def _p99_ms(client: Bystander) -> float:
+    windows = [client.latencies(_TOPIC, _WINDOW_S, _PRODUCE_EVERY_S) for _ in range(_WINDOWS)]
+    return statistics.median(percentile(window, 0.99) for window in windows) * 1000
