@@ -10,7 +10,7 @@ from ottla_core.configs.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
 from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
 
 OURS = {
-    "broker": BROKER_CONFIGS | OTHER_BROKER_CONFIGS,
+    "broker": {**BROKER_CONFIGS, **OTHER_BROKER_CONFIGS},
     "topic": TOPIC_CONFIGS,
     "group": GROUP_CONFIGS,
     "client-metrics": CLIENT_METRICS_CONFIGS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,7 +123,7 @@ class Broker:
 
 
 @contextmanager
-def broker_with_tls(folder: Path, **key: Sequence[str]) -> Iterator[Broker]:
+def broker_with_tls(folder: Path, **key: Any) -> Iterator[Broker]:
     authority = Authority(folder / "authority")
     settings = {
         "kafka-listener-protocols": "PLAINTEXT:SASL_SSL",
