@@ -34,7 +34,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
         yield running
 
 
-@pytest.mark.story("ipv6-addresses-without-brackets")
 def test_a_transaction_and_a_group_need_all_services(stack: RunningStack) -> None:
     assert stack.bootstrap.startswith("[::1]:")
     with ottla.Admin(stack.bootstrap) as admin:

@@ -26,6 +26,7 @@ def test_an_address_is_read_and_printed_alike(text: str, host: str, port: int) -
     assert str(address) == f"{address}" == text
 
 
+@pytest.mark.story("ipv6-addresses-without-brackets")
 def test_an_ipv6_address_without_brackets_ends_at_the_last_colon_and_is_printed_with_them() -> None:
     assert str(HostPort.parse("::1:9092")) == "[::1]:9092"
 

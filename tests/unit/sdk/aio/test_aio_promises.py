@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import threading
 import time
 from typing import Any
 
@@ -31,18 +32,22 @@ def producer_of(cluster: ScriptedCluster, **arguments: Any) -> ottla.aio.Produce
 
 
 @pytest.mark.story("aio-close-drops-line")
-async def test_the_end_of_a_block_sends_what_stands_in_the_line() -> None:
+async def test_the_end_of_a_block_sends_what_stands_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Client.METADATA, Hold())
+    closing = threading.Event()
 
-    async def release_once_held() -> None:
+    async def release_once_it_closes() -> None:
         await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.MetadataRequest)))
+        await asyncio.to_thread(closing.wait, 5)
         cluster.release()
 
     async with producer_of(cluster) as producer:
+        close = producer._close_behind_line
+        monkeypatch.setattr(producer, "_close_behind_line", lambda timeout: (closing.set(), close(timeout)))
         for n in range(10):
             producer.send(b"%d" % n)  # behind the first one, which waits for the topic's metadata
-        releasing = asyncio.create_task(release_once_held())
+        releasing = asyncio.create_task(release_once_it_closes())
     await releasing
     assert cluster.values("t", 0) == [b"%d" % n for n in range(10)]
     async with producer_of(cluster) as producer:
