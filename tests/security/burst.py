@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from certificates import SLOW_KEY, Authority
+from certificates import CURVE, SLOW_KEY, Authority
 from tests.faults.gaps import percentile
 from tests.fuzz.stack import Stack
 from tests.security.attackers import GUESSERS, HELLOS_PER_S, Done, attack
@@ -107,7 +107,7 @@ class Burst:
 
 
 class Broker:
-    """It takes logins over TLS. `key_kind` are arguments of OpenSSL for its key."""
+    """It takes logins over TLS."""
 
     def __init__(self, stack: Stack, authority: Authority) -> None:
         self.port: Final = stack.kafka_port
@@ -123,13 +123,14 @@ class Broker:
 
 
 @contextmanager
-def broker_with_tls(folder: Path, **key: Any) -> Iterator[Broker]:
+def broker_with_tls(folder: Path, key_kind: Sequence[str] = CURVE) -> Iterator[Broker]:
+    """Start one. `key_kind` are OpenSSL's arguments for its key."""
     authority = Authority(folder / "authority")
     settings = {
         "kafka-listener-protocols": "PLAINTEXT:SASL_SSL",
         "sasl-enabled-mechanisms": "PLAIN,SCRAM-SHA-256",
         "sasl-credentials-file": Users().write(folder / "users.toml"),
-        "ssl-keystore-location": authority.issue("broker", "IP:127.0.0.1", **key).both,
+        "ssl-keystore-location": authority.issue("broker", "IP:127.0.0.1", key_kind=key_kind).both,
     }
     with Stack(folder, broker=settings) as stack:
         yield Broker(stack, authority)
@@ -146,7 +147,7 @@ def run(folder: Path) -> Burst:
 
 
 def burst_at_slow_key(burst: Burst, folder: Path) -> None:
-    with broker_with_tls(folder, key_kind=SLOW_KEY) as broker:
+    with broker_with_tls(folder, SLOW_KEY) as broker:
         burst.slow_key_logins = _logins_beside(burst, broker, burst.slow_key_attacks)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _LIMIT_S: Final = 30.0
-_CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 SLOW_KEY: Final = ("-newkey", "rsa:4096")
 """A broker with this key takes ten times as long for a handshake."""
 
@@ -39,11 +39,11 @@ class Authority:
         self.certificate: Final = folder / "ca.pem"
         self._key: Final = folder / "ca.key"
         openssl(
-            *("req", "-x509", *_CURVE, "-nodes", "-days", "1", "-subj", f"/CN={name}"),
+            *("req", "-x509", *CURVE, "-nodes", "-days", "1", "-subj", f"/CN={name}"),
             *("-keyout", self._key, "-out", self.certificate),
         )
 
-    def issue(self, name: str, *hosts: str, days: int = 1, key_kind: Sequence[str] = _CURVE) -> Certificate:
+    def issue(self, name: str, *hosts: str, days: int = 1, key_kind: Sequence[str] = CURVE) -> Certificate:
         """Issue a certificate for these hosts: "DNS:localhost", "IP:127.0.0.1". With -1 days it has expired."""
         key, request, signed = (self._folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
         extensions = self._folder / f"{name}.ext"

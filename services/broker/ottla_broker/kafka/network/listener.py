@@ -42,12 +42,11 @@ _WARNINGS_PER_TICK: Final = 5
 _LARGE_PER_ITERATION: Final = 8
 """How many large responses begin at once. Each may read 4 MB, which takes the loop some milliseconds: if all that wait
 began at once, they would hold up every other client."""
-_NEWCOMERS_S: Final = 0.0005
-"""How much of each turn of the loop goes to clients that are not known yet. It is the time of one TLS handshake, so
-that other clients hardly notice when many log in at once."""
-_NEWCOMERS_PAUSE_S: Final = 0.002
+_NEWCOMERS_S: Final = 0.00025
+"""How much of a turn of the loop goes to clients that are not known yet: the time of one TLS handshake."""
+_NEWCOMERS_PAUSE_S: Final = 0.001
 """How long newcomers wait after that if more of them are left. A request takes several turns of the loop, and without
-the pause each of them would have newcomers in it."""
+the pause all of them would have newcomers in them when many log in at once."""
 _LARGE_FOR_S: Final = 60
 """For this long after a large response, an API's responses are expected to be large."""
 
