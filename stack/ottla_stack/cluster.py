@@ -125,15 +125,19 @@ class Cluster:
         """Stop every service, then the event loop. No trace of the cluster remains."""
         if not self._thread.is_alive():
             return
+        has_stopped = False
         try:
             self.run(self._stop(), limit_s=4 * _STEP_LIMIT_S + 1.0)
+            has_stopped = True
         finally:
             for process in self._services:
                 process.release_ports()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(START_LIMIT_S)
             try:
-                self._loop.close()
+                # uvloop's close waits for ever for a listener that a failed stop has left open.
+                if has_stopped:
+                    self._loop.close()
             finally:
                 self._remove_folder()
 

@@ -18,6 +18,7 @@ from tests.growth.shortened import shortened
 import ottla_controller.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
+from ottla_core.host_port import HostPort
 from ottla_core.process.lifecycle import ServiceApp
 from ottla_stack.cluster import Cluster, InProcessService, until_ready
 
@@ -64,7 +65,7 @@ class RunningController(InProcessService):
             self._config, store=self._cluster._store, clock=self._cluster.clock, around=around
         )
 
-    def _ports(self) -> tuple[int, ...]:
+    def _addresses(self) -> tuple[HostPort, ...]:
         return ()
 
     def _keep_ports(self, app: ServiceApp) -> None:

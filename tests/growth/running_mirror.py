@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 import ottla_mirror.app
+from ottla_core.host_port import HostPort
 from ottla_core.process.lifecycle import ServiceApp
 from ottla_mirror.config import MirrorConfig
 from ottla_stack.cluster import Cluster, InProcessService
@@ -55,7 +56,7 @@ class RunningMirror(InProcessService):
         around = self._cluster.faults.around(self.name)
         return ottla_mirror.app.build(config, clock=self._cluster.clock, around=around)
 
-    def _ports(self) -> tuple[int, ...]:
+    def _addresses(self) -> tuple[HostPort, ...]:
         return ()
 
     def _keep_ports(self, app: ServiceApp) -> None:
