@@ -135,11 +135,18 @@ class Cluster:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(START_LIMIT_S)
             try:
-                # uvloop's close waits for ever for a listener that a failed stop has left open.
                 if has_stopped:
                     self._loop.close()
+                else:
+                    self._close_loop_in_time()
             finally:
                 self._remove_folder()
+
+    def _close_loop_in_time(self) -> None:
+        """Close the loop, unless the stop has failed and left a listener open, for which uvloop would wait for ever."""
+        closing = threading.Thread(target=self._loop.close, name="ottla-cluster-close", daemon=True)
+        closing.start()
+        closing.join(_STEP_LIMIT_S)
 
     def _remove_folder(self) -> None:
         """Remove the folder. It is tried again, because a thread of a service that was cut off may still write to it

@@ -91,6 +91,20 @@ def test_nothing_is_left_of_a_cluster_when_one_of_its_brokers_does_not_stop(
     assert (folder.exists(), cluster._thread.is_alive(), cluster._loop.is_closed()) == (False, False, True)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_stop_that_leaves_a_listener_open_fails_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "_STEP_LIMIT_S", 0.5)
+    cluster = Cluster().start()
+
+    async def stop_nothing() -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(cluster.brokers[0], "stop_app", stop_nothing)
+    with pytest.raises(OSError, match="the disk is gone"):
+        cluster.stop()
+    assert not cluster._thread.is_alive()
+
+
 def test_errors_by_plan_are_met_as_often_as_planned_and_survived(cluster: Cluster) -> None:
     ottla.Admin(cluster.bootstrap).topics.create("t")
     refused = cluster.faults.error("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER).times(3)
