@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from peers.jvm import SHORT_LIVED
 from peers.kafka import jars
 from peers.place import PeerError
 
@@ -27,7 +26,7 @@ class KafkaAclJudge:
     """
 
     def __init__(self) -> None:
-        command = [jars.java(), *SHORT_LIVED, "-cp", jars.classpath(), str(_PROGRAM)]
+        command = jars.program(_PROGRAM)
         self._process: Final = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from peers.jvm import SHORT_LIVED
 from peers.kafka import jars
 
 _PROGRAM: Final = Path(__file__).parent / "Configs.java"
@@ -27,7 +26,7 @@ def configs() -> dict[tuple[str, str], KafkaConfig]:
 
     Raises PeerError where there is no JDK, or no jars.
     """
-    command = [jars.java(), *SHORT_LIVED, "-cp", jars.classpath(), str(_PROGRAM)]
+    command = jars.program(_PROGRAM)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)
     found = {}
     for line in done.stdout.splitlines():

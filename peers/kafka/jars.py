@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from peers import maven
+from peers.jvm import SHORT_LIVED
 from peers.maven import java as java
 
 VERSION: Final = "4.4.0"
@@ -22,3 +23,8 @@ def classpath(version: str = VERSION) -> str:
     if version == VERSION:
         return maven.classpath("kafka", _HERE / "pom.xml")
     return maven.classpath(f"kafka-{version}", _HERE / OLDER[version])
+
+
+def program(source: Path) -> list[str]:
+    """Return the command that runs a Java file with Kafka's classes. Raises PeerError where the jars can't be had."""
+    return [java(), *SHORT_LIVED, "-cp", classpath(), str(source)]

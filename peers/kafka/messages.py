@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from peers.jvm import SHORT_LIVED
 from peers.kafka import jars
 from peers.place import PeerError
 
@@ -24,7 +23,7 @@ def error_codes() -> dict[int, tuple[str, bool]]:
 
     Raises PeerError where there is no JDK, or no jars.
     """
-    command = [jars.java(), *SHORT_LIVED, "-cp", jars.classpath(), str(_ERROR_CODES)]
+    command = jars.program(_ERROR_CODES)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)
     rows = [line.split() for line in done.stdout.splitlines()]
     return {int(code): (name, retriable == "true") for code, name, retriable in rows}
@@ -34,7 +33,7 @@ class KafkaMessages:
     """One Java process, which takes a message at a time. Raises PeerError where there is no JDK, or no jars."""
 
     def __init__(self) -> None:
-        command = [jars.java(), *SHORT_LIVED, "-cp", jars.classpath(), str(_PROGRAM)]
+        command = jars.program(_PROGRAM)
         self._process: Final = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self) -> Self:

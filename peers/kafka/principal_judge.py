@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from peers.jvm import SHORT_LIVED
 from peers.kafka import jars
 
 _PROGRAM: Final = Path(__file__).parent / "PrincipalJudge.java"
@@ -27,7 +26,7 @@ def mapped(questions: Sequence[tuple[str, str]]) -> list[str]:
 
 def _answers(questions: Sequence[str]) -> list[str]:
     """Raises PeerError where there is no JDK, or no jars."""
-    command = [jars.java(), *SHORT_LIVED, "-cp", jars.classpath(), str(_PROGRAM)]
+    command = jars.program(_PROGRAM)
     asked = "".join(f"{question}\n" for question in questions)
     done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=_LIMIT_S, check=True)
     return [b64decode(line).decode() for line in done.stdout.split()]

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 from ottla_proto.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 
 PARTITIONS_AT_ONCE: Final = 5_000
-GROUPS_AT_ONCE: Final = 200
-"""How many groups a coordinator describes at once."""
+MOST_GROUPS: Final = 200
+"""How many groups one call may have described."""
 _RECORD_BYTES_AT_ONCE: Final = 500_000
 _FIXED_BYTES: Final = 100
 """An upper bound of what a committed offset takes as a record, besides its group and its part of the request."""

@@ -19,7 +19,7 @@ from ottla_core.event_loop.slices import Slice
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.parts import GROUPS_AT_ONCE
+from ottla_core.rpc.parts import MOST_GROUPS
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
 from ottla_group_coordinator.deleted_topics import MetadataCatchUp
@@ -326,7 +326,7 @@ class GroupService:
     ) -> pb.DescribeGroupsResponse:
         """Describe the first groups of the request, at least one, until the response is large. The caller asks for the
         others. Groups of one shard that follow each other take one decision."""
-        check_few(len(request.groups), "groups", GROUPS_AT_ONCE)
+        check_few(len(request.groups), "groups", MOST_GROUPS)
         response, left_bytes = pb.DescribeGroupsResponse(), _DESCRIBED_BYTES
         for number, group_ids in itertools.groupby(request.groups, self._shards.shard_of):
             for description in await self._described(number, list(group_ids), left_bytes):

@@ -23,7 +23,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once, sliced
 from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla_core.routing import GROUP
-from ottla_core.rpc.parts import GROUPS_AT_ONCE
+from ottla_core.rpc.parts import MOST_GROUPS
 from ottla_core.rpc.status import error_message, raise_error
 from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
@@ -69,7 +69,7 @@ async def _describe(backend: Backend, groups: Sequence[str]) -> list[pb.GroupDes
     """Describe groups of one shard. A coordinator describes some of them at a time."""
     described: list[pb.GroupDescription] = []
     while left := groups[len(described) :]:
-        request = pb.DescribeGroupsRequest(groups=left[:GROUPS_AT_ONCE])
+        request = pb.DescribeGroupsRequest(groups=left[:MOST_GROUPS])
         try:
             response = await call(backend, left[0], Group.DESCRIBE_GROUPS, request)
             raise_error(response.error)
