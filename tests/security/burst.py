@@ -1,8 +1,11 @@
 """Measures what attackers at one address cost a client at another: the time of its logins, and its produce latency.
 
-The latency is measured with and without the attackers in turn. It is that of a connection that was open before, at a
-broker with an ordinary key. Logins are tried there and at a broker whose key is so slow that it can't keep up with the
-attackers. There, only the turns that addresses take let others in.
+The latency is that of a connection that was open before, at a broker with an ordinary key. It is measured without
+attackers, with attackers at another broker of the machine, and with attackers at the client's own broker, in turn. All
+share the machine's processors, so only the difference between the last two is the broker's.
+
+Logins are tried there and at a broker whose key is so slow that it can't keep up with the attackers. There, only the
+turns that addresses take let others in.
 """
 
 from __future__ import annotations
@@ -25,10 +28,11 @@ from users import PASSWORDS, Users
 
 import ottla
 
-PAIRS: Final = 5
+ROUNDS: Final = 5
 LOGINS: Final = 25
 LOGIN_BOUND_S: Final = 1.0
-RATIO_BOUND: Final = 2.0
+RATIO_BOUND: Final = 1.2
+"""It was 0.9 when it was chosen, and 1.4 with slices of 20 ms for newcomers and no pause."""
 _USER: Final = "bob"
 _TOPIC: Final = "beside-a-burst"
 _LOGIN_EVERY_S: Final = 0.27
@@ -43,14 +47,21 @@ _SPARE_S: Final = 1.0
 """The attackers go on for longer than they are measured."""
 
 
-class Pair(NamedTuple):
-    """The p99 of two phases, in milliseconds."""
+class Phases(NamedTuple):
+    """The p99 of produces in milliseconds: without attackers, with attackers at another broker of the machine, and with
+    attackers at the client's own broker."""
 
     quiet: float
+    elsewhere: float
     burst: float
 
     @property
     def ratio(self) -> float:
+        """What the client's broker adds to what the attackers cost the machine."""
+        return self.burst / self.elsewhere
+
+    @property
+    def ratio_to_quiet(self) -> float:
         return self.burst / self.quiet
 
 
@@ -60,14 +71,14 @@ class Burst:
 
     logins: list[float] = field(default_factory=list)
     slow_key_logins: list[float] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)
+    rounds: list[Phases] = field(default_factory=list)
     attacks: list[Done] = field(default_factory=list)
     slow_key_attacks: list[Done] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     @property
     def ratio(self) -> float:
-        return statistics.median(pair.ratio for pair in self.pairs)
+        return statistics.median(phases.ratio for phases in self.rounds)
 
     @property
     def wrong(self) -> list[str]:
@@ -76,8 +87,11 @@ class Burst:
         for what, logins in (("", self.logins), (" at a broker with a slow key", self.slow_key_logins)):
             if late := [f"{login:.2f}" for login in logins if login > LOGIN_BOUND_S]:
                 found.append(f"{len(late)} of {len(logins)} logins{what} took more than {LOGIN_BOUND_S} s: {late}")
-        if self.pairs and self.ratio > RATIO_BOUND:
-            found.append(f"the p99 of produces is {self.ratio:.2f} times as long beside the burst, not {RATIO_BOUND}")
+        if self.rounds and self.ratio > RATIO_BOUND:
+            found.append(
+                f"the p99 of produces is {self.ratio:.2f} times as long as with the burst at another broker, not "
+                f"{RATIO_BOUND}"
+            )
         for done in (*self.attacks, *self.slow_key_attacks):
             if done.hellos_per_s < HELLOS_PER_S:
                 found.append(f"{done.hellos_per_s:.0f} hellos a second prove nothing: {HELLOS_PER_S} are promised")
@@ -88,17 +102,20 @@ class Burst:
         return found + [f"{guessers} guessers prove nothing: {GUESSERS} are promised" for guessers in few]
 
     def as_json(self) -> dict[str, Any]:
-        ratios = sorted(pair.ratio for pair in self.pairs)
+        ratios = sorted(phases.ratio for phases in self.rounds)
+        quiet, elsewhere, beside = (round(statistics.median(each), 2) for each in zip(*self.rounds, strict=True))
         return {
             "logins": len(self.logins),
             "slowest_login_ms": round(1000 * max(self.logins)),
             "slow_key_logins": len(self.slow_key_logins),
             "slowest_slow_key_login_ms": round(1000 * max(self.slow_key_logins)),
-            "pairs": len(ratios),
-            "quiet_p99_ms": round(statistics.median(pair.quiet for pair in self.pairs), 2),
-            "burst_p99_ms": round(statistics.median(pair.burst for pair in self.pairs), 2),
+            "rounds": len(ratios),
+            "quiet_p99_ms": quiet,
+            "elsewhere_p99_ms": elsewhere,
+            "burst_p99_ms": beside,
             "ratio": round(self.ratio, 2),
             "ratio_spread": [round(ratios[0], 2), round(ratios[-1], 2)],
+            "ratio_to_quiet": round(statistics.median(phases.ratio_to_quiet for phases in self.rounds), 2),
             "hellos_per_s": round(min(attack.hellos_per_s for attack in self.attacks)),
             "guesses_per_s": round(min(attack.guesses_per_s for attack in self.attacks)),
             "attackers_processors": round(max(attack.processors for attack in self.attacks), 2),
@@ -141,7 +158,8 @@ def run(folder: Path) -> Burst:
     with broker_with_tls(folder / "fast") as broker:
         broker.create_topic()
         burst.logins = _logins_beside(burst, broker, burst.attacks)
-        _compare(burst, broker)
+        with broker_with_tls(folder / "another") as another:
+            _compare(burst, broker, another)
     burst_at_slow_key(burst, folder / "slow")
     return burst
 
@@ -171,17 +189,25 @@ def _logins_beside(burst: Burst, broker: Broker, attacks: list[Done]) -> list[fl
     return took
 
 
-def _compare(burst: Burst, broker: Broker) -> None:
+def _compare(burst: Burst, broker: Broker, another: Broker) -> None:
     with broker.new_client() as client:
-        for _ in range(PAIRS):
+        for _ in range(ROUNDS):
             client.latencies(_TOPIC, _WARM_UP_S, _PRODUCE_EVERY_S)
             quiet = _p99_ms(client)
-            with attack(broker.port, _WINDOWS * _WINDOW_S + _SPARE_S) as done:
-                burst.attacks.append(done)
-                beside = _p99_ms(client)
-            pair = Pair(quiet, beside)
-            burst.pairs.append(pair)
-            print(f"p99 {pair.quiet:.2f} and {pair.burst:.2f} ms, {pair.ratio:.2f} times; {_said(done)}", flush=True)
+            elsewhere, beside = (_p99_ms_beside(burst, client, attacked) for attacked in (another, broker))
+            phases = Phases(quiet, elsewhere, beside)
+            burst.rounds.append(phases)
+            print(
+                f"p99 {quiet:.2f} ms, {elsewhere:.2f} with the burst at another broker, {beside:.2f} beside it, "
+                f"{phases.ratio:.2f} times; {_said(burst.attacks[-1])}",
+                flush=True,
+            )
+
+
+def _p99_ms_beside(burst: Burst, client: Bystander, attacked: Broker) -> float:
+    with attack(attacked.port, _WINDOWS * _WINDOW_S + _SPARE_S) as done:
+        burst.attacks.append(done)
+        return _p99_ms(client)
 
 
 def _said(done: Done) -> str:
