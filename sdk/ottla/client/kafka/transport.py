@@ -12,7 +12,7 @@ from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.security.security import PLAINTEXT, Security
 from ottla_core.clock import SystemClock
 
-VERSION: Final = "0.1.0"
+VERSION: Final = "0.2.0"
 """The version of ottla, which brokers get in ApiVersions (KIP-511). It costs 20 ms to look it up among the installed
 packages."""
 
