@@ -113,6 +113,7 @@ class Journal:
                 self._on_names(line) if line[0] == "names" else self._write(line)
                 if line[0] == "bytes":
                     self._bytes[line[1]] = line[2]
+                    (self._kept / f"{line[1]}{BEFORE}").unlink(missing_ok=True)
 
     # ---- syncs -----------------------------------------------------------------------------------------------------
 
@@ -209,7 +210,10 @@ class Journal:
                 is_new = not os.path.lexists(path)
                 fd = open_(path, flags, *arguments, **named)
                 if is_new:
-                    self._write(["create", directory, os.path.basename(path), os.fstat(fd).st_ino])
+                    inode = os.fstat(fd).st_ino
+                    # Another process may have deleted a file with this inode, whose bytes mean nothing for the new one.
+                    self._bytes.pop(inode, None)
+                    self._write(["create", directory, os.path.basename(path), inode])
                 return fd
 
         return opened

@@ -155,6 +155,28 @@ def test_all_is_durable_once_the_file_system_was_synced(outcomes: Outcomes) -> N
     assert all(machine.log.read_bytes() == b"a" * 100 for machine in outcomes(act))
 
 
+def test_an_overwrite_is_durable_once_the_file_system_was_synced(outcomes: Outcomes) -> None:
+    def act(machine: Machine) -> None:
+        machine.append(machine.log, b"a" * 100, sync=True)
+        machine.sync(machine.partition)
+        machine.truncate(machine.log, 40)
+        machine.journal.sync_all(lambda: None)
+
+    assert all(machine.log.read_bytes() == b"a" * 40 for machine in outcomes(act))
+
+
+def test_a_new_file_has_nothing_of_a_former_one_with_its_inode(outcomes: Outcomes) -> None:
+    """The process that creates the file need not know that the former one is gone, because another has deleted it."""
+
+    def act(machine: Machine) -> None:
+        near = machine.root.stat().st_ino
+        machine.journal._bytes.update(dict.fromkeys(range(near - 100_000, near + 100_000), 100))
+        machine.append(machine.log, b"b" * 50)
+        assert not list((machine.beside / "kept").glob("*.before"))
+
+    outcomes(act)
+
+
 def test_a_machine_that_was_cut_boots_anew_and_its_cleaners_are_forgotten(outcomes: Outcomes) -> None:
     boots: list[str] = []
 
