@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _COMPLETION_S: Final = 0.3
 _PLAIN: Final = re.compile(r"[\w.:@/+=,%~-]+")
-"""Names that mean the same to every shell. Shells evaluate what they complete, and names come from anybody."""
+"""Names without a meaning to any shell. Shells evaluate what they complete, and anybody may have chosen a name."""
 _RESOURCE_TYPES: Final = ("topic:", "group:", "transactional-id:", "cluster")
 
 

@@ -41,7 +41,7 @@ def of_client(name: str) -> str:
 
 
 def as_text(item: dict[str, Any]) -> list[str]:
-    """The lines of an item."""
+    """Return the lines of an item."""
     lines = [f"{item['name']}  ({item['scope']}; {item['type']})", f"  {item['documentation']}"]
     default = "unset" if item["default"] is None else item["default"] or "empty"
     legal = f"; {item['legal']}" if item["legal"] else ""

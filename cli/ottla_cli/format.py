@@ -15,7 +15,7 @@ r"""How `ottla consume` writes a record: the verbs of `-f`, in the manner of kca
 
 `\n`, `\t`, `\r`, `\0`, `\\` and `\x1f` are what they are in C. A null key, value or header is written as nothing, or
 as null with {json}. Keys and values are written byte for byte; {json} writes a JSON object or array as it is, and other
-text as a JSON string. On a terminal, control characters in what a record has are escaped: `\n`, `\x1b`.
+text as a JSON string. On a terminal, control characters from a record are escaped: `\n`, `\x1b`.
 
 `-f json` writes one JSON object a line, with every field. A key or value that is not UTF-8 is in base64, and
 `key_encoding` or `value_encoding` says so.
@@ -72,7 +72,7 @@ _LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 def compile_format(text: str, *, for_terminal: bool = False) -> Piece:
     """Return a function that turns a record into the bytes that `text` describes. Raises ConfigError for a bad verb.
 
-    For a terminal, what it would act on is escaped in what comes from the record. What `text` itself says is kept.
+    For a terminal, control characters from the record are escaped. Those of `text` itself are kept.
     """
     if text == "json":
         return lambda record: encode_json(as_json(record)).encode() + b"\n"

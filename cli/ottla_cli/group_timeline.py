@@ -21,7 +21,7 @@ def event_item(event: GroupEvent) -> dict[str, Any]:
 
 
 def timeline(events: Sequence[GroupEvent]) -> Iterator[str]:
-    """Yield a line for each of the last events, in local time, a line before the first of each day, and a summary.
+    """Yield a line for each of the last events, in local time, a line for each new day, and a summary.
 
     A group that rebalances again and again has had hundreds of events.
     """

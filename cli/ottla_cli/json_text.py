@@ -11,5 +11,5 @@ _encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def encode_json(value: Any) -> str:
-    """Return the value as JSON, in which everything is escaped on which a terminal would act."""
+    """Return the value as JSON. Characters on which a terminal would act are escaped."""
     return printable_json(_encode(value))

@@ -117,8 +117,8 @@ def chosen_profile(named: str | None, bootstrap: str | None) -> str | None:
 
 
 def pairs(texts: Iterable[str], option: str, *, hint: str = "") -> dict[str, str]:
-    """Return `name=value` texts as a mapping. Raises ConfigError, which names the option, with `hint` or one that
-    shows the form."""
+    """Return `name=value` texts as a mapping. Raises ConfigError, which names the option. By default, its hint shows
+    the form."""
     values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,8 +1,8 @@
 """Text for people, line by line: data goes to standard output, and messages go to standard error.
 
-Names, ids and error messages come from anybody who may use the cluster. So every line passes one filter, which escapes
-what a terminal acts on. A name with a line end stays on its line, also in a pipe, where each line is one item for the
-next program. JSON has the exact names, and so has what `ottla consume -f` writes into a pipe.
+Anybody who may use the cluster chooses names, ids and error messages. So every line passes one filter, which escapes
+the characters on which a terminal acts. It also escapes line ends in names, even in a pipe, because the next program
+takes each line for one item. JSON and the output of `ottla consume -f` in a pipe contain the exact names.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from ottla_core.text.printable import printable
 
 _CLEAR_SCREEN: Final = "\033[H\033[J"
-"""Go to the top of the terminal, and clear it."""
+"""The sequence that goes to the top of a terminal and clears it."""
 _CLEAR_LINE: Final = "\r\033[K"
 
 
@@ -28,7 +28,7 @@ def say(text: str) -> None:
 
 
 def put_progress(text: str) -> None:
-    """Replace the last line on standard error, which has to be a terminal. An empty text leaves no line there."""
+    """Replace the last line on standard error, which has to be a terminal. An empty text removes the line."""
     print(_CLEAR_LINE, printable(text), sep="", end="", file=sys.stderr, flush=True)
 
 

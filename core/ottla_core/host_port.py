@@ -20,7 +20,7 @@ class _HostPort(NamedTuple):
 
 
 class HostPort(_HostPort):
-    """The host has no brackets. Sockets take the tuple as it is, and gRPC and people take its text."""
+    """A host without brackets, and a port. Sockets take this tuple, and gRPC and people take its text."""
 
     __slots__ = ()
 
@@ -31,8 +31,8 @@ class HostPort(_HostPort):
     def parse(cls, text: str, *, listens: bool = False) -> Self:
         """Return the address that a text spells. Raises INVALID_CONFIG.
 
-        What `listens` may leave the host out, which then means every interface, and have port 0, which then means a
-        free port. As in Kafka, an IPv6 address may lack its brackets. The last colon is the one before the port.
+        With `listens`, an empty host stands for every interface, and port 0 for a free port. As in Kafka, an IPv6
+        address may lack its brackets. The port follows the last colon.
         """
         host, colon, port = text.rpartition(":")
         if not colon or not port or port.endswith("]"):
@@ -56,7 +56,7 @@ class HostPort(_HostPort):
 
     @property
     def is_every_interface(self) -> bool:
-        """Whether the host means every interface of its machine. Such an address can be bound, but not dialled."""
+        """Whether the host stands for every interface of its machine. Such an address can be bound, but not dialled."""
         return self.host in _EVERY_INTERFACE
 
     @property

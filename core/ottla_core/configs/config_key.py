@@ -61,9 +61,9 @@ class ConfigKey:
     """One config. `default` is canonical text, or None if Kafka has null: it is unset, and another config decides.
 
     `least` and `most` bound numbers. `choices` are the legal texts of a value or of a list's items. `pattern` is what a
-    list's items must match. `check` raises ValueError for other texts, with words that say what is legal. `dynamic` is
-    false if only the process's own settings can change it. `enforced` says that some service acts on it already. The
-    others are stored and described.
+    list's items must match. `check` raises ValueError for other texts, and says what is legal. `dynamic` is false if
+    only the process's own settings can change the config. `enforced` says that some service acts on the config already.
+    Other configs are stored and described.
     """
 
     name: str

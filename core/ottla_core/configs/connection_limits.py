@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 
 def limits_by_address(text: str) -> dict[str, int]:
-    """Return the most connections of each address. Raises ValueError, with words that say what is legal."""
+    """Return the limit of each address. Raises ValueError, which says what is legal."""
     limits: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         address, _, count = item.rpartition(":")

@@ -1,7 +1,7 @@
-"""The configs of Apache Kafka 4.4 that have no effect in ottla: accepted, checked, stored and described all the same.
+"""The configs of Apache Kafka 4.4 that have no effect in ottla, but are accepted, checked, stored and described.
 
-Programs that set a cluster up for Kafka set them, too, and must not fail here. Names, types, defaults and legal values
-are Kafka's. One line is one config:
+Programs that set up a cluster for Kafka set these configs, too, and must not fail here. Names, types, defaults and
+legal values are Kafka's. One line is one config:
 
     name  type  default  legal values  where it may be changed
 

@@ -31,7 +31,7 @@ def probe(port: int) -> tuple[bool, str]:
 
 
 def _connected(port: int) -> socket.socket:
-    """Connect to the port on loopback, of IPv4 or else of IPv6. Raises OSError."""
+    """Connect to the port on IPv4's loopback, or else on IPv6's. Raises OSError."""
     try:
         return socket.create_connection(("127.0.0.1", port), _LIMIT_S)
     except ConnectionRefusedError:

@@ -7,12 +7,12 @@
 
 A header is 61 bytes, its records are thousands. A broker patches headers, and a record's bytes pass from the producer
 to the segment file and to the consumer unchanged (I4). The broker goes through them once, before it appends them
-(module walk), and compresses them anew only if their topic has another codec.
+(module walk), and recompresses them only if their topic has another codec.
 
 The CRC-32C covers everything from the attributes on. What only the leader knows, the base offset and its leader epoch,
 lies before that and can be set without touching the CRC (rule 1). So the CRC that the producer computed protects the
-records until the consumer has them. Whatever changes behind byte 21 computes it again: LogAppendTime, the codec of a
-topic, and compaction.
+records until the consumer has them. Whoever changes bytes from 21 on computes the CRC again: LogAppendTime, the codec
+of a topic, and compaction.
 
 A header's numbers are claims of its sender. `check_batch` compares them with each other and with the bytes
 before an offset is given. Functions that say that they check nothing are for bytes that were checked before.

@@ -24,17 +24,17 @@ _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 _GZIP_LEVEL: Final = -1
 _ZSTD_LEVEL: Final = 3
 _LZ4_LEVEL: Final = 9
-"""Kafka's default level stands for lz4's fast compressor, and any other for the slow one."""
+"""Kafka's default level, which stands for lz4's fast compressor. Any other level stands for the slow one."""
 _FAST_LZ4: Final = 1
 _SLOW_LZ4: Final = range(3, 13)
-"""The library's levels of the slow compressor. Kafka's go up to 17, and above 12 nothing becomes smaller."""
+"""The library's levels of the slow compressor. Kafka's go up to 17, but above 12 the output becomes no smaller."""
 _LZ4_FLAGS_AT: Final = 4  # after the magic number
 _LZ4_INDEPENDENT: Final = 0x20
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # its version, the oldest version that can read it
 _XERIAL_BLOCK_BYTES: Final = 32 << 10
 _LZ4_STEP_BYTES: Final = 64 << 10
-"""The library holds the interpreter while it compresses with lz4. Between two steps, others have it."""
+"""The size of one step of lz4. The library holds the interpreter's lock in a step, and others run between steps."""
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 _FIRST_OUTPUT_BYTES: Final = 64 << 10
 _GROWTH: Final = 8
@@ -56,7 +56,7 @@ class Codec(IntEnum):
 
 
 class Compression(NamedTuple):
-    """A codec, and one of the levels that Kafka has for it. None is the default level, and snappy has no other."""
+    """A codec, and one of Kafka's levels for it. None is the default level, which is the only one of snappy."""
 
     codec: Codec
     level: int | None = None

@@ -41,7 +41,7 @@ class SlowWalkError(Exception):
 
 
 class Walked(NamedTuple):
-    """The records of a batch, without its codec, and the numbers of those that have no key, if they were wanted."""
+    """The decompressed records of a batch, and, if they were wanted, the numbers of the records without a key."""
 
     records: Buffer
     keyless: list[int]

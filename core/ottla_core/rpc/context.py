@@ -84,7 +84,7 @@ def context_of(
 
 
 def address_of_peer(peer: str) -> HostPort:
-    """Return the address of a gRPC peer ("ipv4:127.0.0.1:50312"), which may have percent signs for brackets."""
+    """Return the address of a gRPC peer ("ipv4:127.0.0.1:50312"). Brackets may be percent-encoded."""
     return HostPort.parse(unquote(peer).partition(":")[2])
 
 

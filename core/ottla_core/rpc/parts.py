@@ -15,7 +15,7 @@ from ottla_proto.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 
 PARTITIONS_AT_ONCE: Final = 5_000
 MOST_GROUPS: Final = 200
-"""How many groups one call may have described."""
+"""The most groups that one call may ask to describe."""
 _RECORD_BYTES_AT_ONCE: Final = 500_000
 _FIXED_BYTES: Final = 100
 """An upper bound of what a committed offset takes as a record, besides its group and its part of the request."""

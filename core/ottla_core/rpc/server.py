@@ -194,7 +194,7 @@ class RpcServer:
         await self._server.start()
 
     def address(self, advertised_host: str) -> str:
-        """Return where others reach the server: at that host, or at its own if that is empty."""
+        """Return where others reach the server: at `advertised_host`, or at its own host if that is empty."""
         return str(HostPort(advertised_host or self._host, self.port))
 
     async def kill(self) -> None:

@@ -1,1 +1,1 @@
-"""Text that others have written, as people may see it."""
+"""Makes text that others have written safe to show to people."""

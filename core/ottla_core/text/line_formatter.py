@@ -9,8 +9,8 @@ from ottla_core.text.printable import printable
 
 
 class LineFormatter(logging.Formatter):
-    """Writes each message on one line, whatever names of clients are in it. The lines of a traceback are indented, so
-    that none of them looks like a message."""
+    """Writes each message on one line, whatever names it contains. Lines of a traceback are indented, so that none of
+    them looks like a message."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the name is logging's
         return printable(super().formatMessage(record))

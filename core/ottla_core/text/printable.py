@@ -1,4 +1,4 @@
-"""Text of others as people may see it: names of groups, ids of clients and error messages come from anybody."""
+"""Makes names of groups, ids of clients and error messages safe to show, because anybody may have chosen them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 from typing import Final
 
 _ACTIVE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal acts on instead of showing it: control characters, the separators of lines, and what changes
-the direction of writing. Halves of surrogates can't be written at all. A tab misleads no more than spaces do."""
+"""The characters on which a terminal acts instead of showing them: control characters, separators of lines, and
+characters that change the direction of writing. Lone surrogates can't be written at all. A tab misleads no more than
+spaces do, so it is not among them."""
 
 
 def printable(text: str) -> str:
@@ -16,7 +17,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return JSON of the same value without such characters. JSON has none outside its strings, but line ends."""
+    """Return JSON of the same value with these characters escaped. Outside its strings, JSON has only line ends."""
     return text if text.isprintable() else _ACTIVE.sub(_json_escaped, text)
 
 

@@ -23,7 +23,7 @@ from ottla_core.model import check_topic_name
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 _OTHER_NAMES: Final = dict.fromkeys(("brokers", "broker", "servers", "hosts"), "bootstrap_servers")
-"""What other clients call an argument, and what Kafka calls it."""
+"""Other clients' names for an argument, and Kafka's name for it."""
 
 Convert = Callable[[str, Any], Any]
 """(dotted name, given value) → the argument's value; raises ValueError."""

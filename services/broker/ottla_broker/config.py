@@ -129,7 +129,7 @@ class BrokerConfig:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """These are settings that are allowed, and that an administrator should know of."""
+        """Warnings of settings that are allowed, but that an administrator should know of."""
         in_clear = [each.name for each in self.kafka if each.expects_login and not each.has_tls]
         if not in_clear or PLAIN not in self.sasl_enabled_mechanisms:
             return ()

@@ -162,8 +162,8 @@ class Reconciler:
     async def _balance(self, journal: Journal) -> None:
         """Move leadership back to the preferred leaders, every leader.imbalance.check.interval.seconds.
 
-        A term's first time is as soon as the cluster is whole, because the brokers that a start of the cluster has
-        brought up first lead nearly everything.
+        The first move of a term is as soon as the cluster is whole. After a start of the cluster, the brokers that came
+        up first lead nearly everything.
         """
         now = self._clock.monotonic()
         configs = cluster_values(self._follower.image)

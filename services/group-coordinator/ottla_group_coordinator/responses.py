@@ -36,7 +36,7 @@ def listed(shard: GroupShard) -> list[pb.ListedGroup]:
 
 
 def described(shard: GroupShard, group_ids: Sequence[str], most_bytes: int) -> list[pb.GroupDescription]:
-    """Return the first groups of those that are named, until they are larger than `most_bytes` together."""
+    """Return descriptions of the named groups, in order, until they are larger than `most_bytes` together."""
     found: list[pb.GroupDescription] = []
     for group_id in group_ids:
         try:

@@ -62,7 +62,7 @@ _MOST_MEMBERS: Final = 5_000
 _MOST_PROTOCOLS: Final = 1_000
 _MOST_PARTITIONS: Final = 10_000
 _DESCRIBED_BYTES: Final = 1 << 20
-"""The size of a response from which on no other group is added to it."""
+"""A response of this size gets no further group."""
 
 _CATCH_UP_S: Final = 1.0
 """How long to wait for newer metadata if a topic looks unknown: this coordinator may be the last to learn of it."""
@@ -325,7 +325,7 @@ class GroupService:
         self, request: pb.DescribeGroupsRequest, context: RequestContext
     ) -> pb.DescribeGroupsResponse:
         """Describe the first groups of the request, at least one, until the response is large. The caller asks for the
-        others. Groups of one shard that follow each other take one decision."""
+        other groups. Consecutive groups of one shard take one decision."""
         check_few(len(request.groups), "groups", MOST_GROUPS)
         response, left_bytes = pb.DescribeGroupsResponse(), _DESCRIBED_BYTES
         for number, group_ids in itertools.groupby(request.groups, self._shards.shard_of):

@@ -1,4 +1,4 @@
-"""One API of Kafka, with all that is said of it in one place: the module of its handler."""
+"""The description of one of Kafka's APIs. Each handler's module contains the only description of its API."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Api:
 
     `versions` are the first and the last version that are served. `needs` are the rights that a client needs for what
     its request names, and for what the response describes. `errors` are the codes that a response may carry.
-    `forwards` is the method of another service that decides. Without one, this broker responds by itself. ApiVersions
-    says another minimum than the first version if `advertised_from` is set. `unstable` is the last version that Kafka
-    serves only with unstable.api.versions.enable. The arrays of a request have at most `most_elements` together.
+    `forwards` is the method of another service that decides. Without one, this broker responds by itself. If
+    `advertised_from` is set, ApiVersions names it as the minimum, instead of the first version. `unstable` is the last
+    version that Kafka serves only with unstable.api.versions.enable. All arrays of a request together have at most
+    `most_elements`.
     """
 
     request: type[Message]

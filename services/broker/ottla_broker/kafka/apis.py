@@ -1,4 +1,4 @@
-"""The APIs that are served are one table, which is collected from the modules of their handlers.
+"""The table of the APIs that are served, collected from the modules of their handlers.
 
 A Kafka client picks the newest version that both sides know, from what ApiVersions says. If the table and the handlers
 disagreed, clients would send requests that nothing can read. So ApiVersions, dispatch and docs/kafka-apis.md are all

@@ -1,12 +1,12 @@
-"""The error codes that the versions of an API may answer, and the groups of codes that several APIs have in common.
+"""The error codes that the versions of an API may carry, and the groups of codes that several APIs have in common.
 
 Clients branch on codes. A code that a version does not know is at best a failure without a name, and often fatal to the
-client. So every response is checked against its API's codes where it is encoded. A code that the version knows is
-answered as it is. One that only later versions know is answered as the code that Kafka answers in its place. A code
-that no version knows is a bug of ottla: it is logged, and answered as UNKNOWN_SERVER_ERROR.
+client. So every response is checked against its API's codes where it is encoded. A code that the version knows is sent
+unchanged. If only later versions know a code, the code that Kafka sends in its place is sent. A code that no version
+knows is a bug of ottla: it is logged, and UNKNOWN_SERVER_ERROR is sent.
 
 The versions and replacements are those of Kafka's message schemas and of its brokers; `source` says where they come
-from. Where a code's cause came later than the version, Kafka never had to replace it, and the nearest code stands in.
+from. If a code's cause is newer than the version, Kafka never had to replace the code, and the nearest one stands in.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Since(NamedTuple):
 @dataclass(frozen=True, slots=True, eq=False)
 class Errors:
     """The codes of one API in addition to `OF_ALL`. `codes` are known in every version, `since` from a version on.
-    `instead` names what is answered for a code that no version of the API knows."""
+    `instead` names what is sent for a code that no version of the API knows."""
 
     source: str
     codes: frozenset[E] = frozenset()
@@ -61,7 +61,7 @@ class Errors:
 OF_ALL: Final = frozenset(
     {E.NONE, E.UNKNOWN_SERVER_ERROR, E.INVALID_REQUEST, E.UNSUPPORTED_VERSION, E.CLUSTER_AUTHORIZATION_FAILED}
 )
-"""Kafka may answer these to any request: it can't be read, it is not allowed, or the broker failed."""
+"""The codes with which Kafka may answer any request: it can't be read, it is not allowed, or the broker failed."""
 
 COORDINATOR: Final = frozenset({E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR})
 GROUP: Final = COORDINATOR | {E.INVALID_GROUP_ID, E.GROUP_AUTHORIZATION_FAILED}
@@ -73,7 +73,7 @@ CONFIG: Final = (
 )
 
 BY_NAME: Final = {E.UNKNOWN_TOPIC_ID: E.UNKNOWN_TOPIC_OR_PARTITION}
-"""A request that names topics by name has no unknown id in it."""
+"""The replacement in requests that name topics by name, and so contain no unknown id."""
 ACLS: Final = frozenset({E.SECURITY_DISABLED, E.INVALID_REQUEST, E.CLUSTER_AUTHORIZATION_FAILED})
 LOST_CONTROLLER: Final = {E.NETWORK_EXCEPTION: E.REQUEST_TIMED_OUT, E.BROKER_ID_NOT_REGISTERED: E.INVALID_REQUEST}
 COORDINATORS_LOG: Final = {
@@ -86,7 +86,7 @@ COORDINATORS_LOG: Final = {
     E.RECORD_LIST_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
-"""The codes by which Kafka's coordinators report trouble with their log, of which clients know nothing."""
+"""The codes by which Kafka's coordinators report trouble with their log, because clients know nothing of that log."""
 COMMITTING: Final = {
     **COORDINATORS_LOG,
     E.RECORD_LIST_TOO_LARGE: E.INVALID_COMMIT_OFFSET_SIZE,

@@ -192,7 +192,7 @@ _TABLE: Final = (
     PrivateMethod(
         Client.IMPORT_RECORDS,
         _import,
-        # It can raise the log start offset, as DeleteRecords does.
+        # This method can raise the log start offset, as DeleteRecords does.
         (of_topic(Operation.WRITE), of_topic(Operation.DELETE)),
         max_bytes=_LARGEST_BYTES,
     ),

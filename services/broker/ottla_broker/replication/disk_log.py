@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class WalkedBatches(NamedTuple):
-    """Batches as they are to be appended, after they were walked by `config`."""
+    """Batches ready to be appended, after they were walked under `config`."""
 
     records: Buffer
     config: LogConfig
@@ -96,8 +96,8 @@ class DiskLog:
         return await self._threads.look_up(self.log.read, offset, max_bytes, self.log.log_end_offset)
 
     async def walk(self, records: bytes, *, is_slow: bool = False) -> WalkedBatches:
-        """Check what `Log.append` checks of batches, and bring them into their topic's codec, in a thread if that takes
-        long.
+        """Check what `Log.append` checks of batches, and bring them into their topic's codec. If that takes long, a
+        thread does it.
 
         `is_slow` says that it is known to take long. Raises what `Log.append` raises.
         """

@@ -33,8 +33,8 @@ class PendingBytes:
         self._most_bytes: Final = most_bytes
 
     def take(self, size_bytes: int, *, beside: int = 0) -> None:
-        """Count these bytes, `beside` those that the same act holds already. Raises REQUEST_TIMED_OUT if too many wait;
-        an act of any size may wait alone."""
+        """Count these bytes. The same act already holds `beside` bytes. Raises REQUEST_TIMED_OUT if too many wait; an
+        act of any size may wait alone."""
         if self.held > beside and self.held + size_bytes > self._most_bytes:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -49,8 +49,7 @@ class PendingBytes:
 
     @contextlib.contextmanager
     def grown(self, size_bytes: int, new_bytes: int) -> Iterator[None]:
-        """Count what an act holds more, because its batches became larger by another codec. Raises what `take`
-        raises."""
+        """Count the bytes by which another codec has made an act's batches larger. Raises what `take` raises."""
         more = max(0, new_bytes - size_bytes)
         if more:
             self.take(more, beside=size_bytes)

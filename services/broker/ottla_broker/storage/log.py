@@ -200,10 +200,10 @@ class Log:
     ) -> AppendResult:
         """Give the batches in `records` the next offsets and write them: all of them or none.
 
-        Each batch keeps its bytes except for offset and leader epoch (rule 1), its compression if the topic has
-        another, and with LogAppendTime its timestamps.
-        What an idempotent producer repeats is not written again (rule 25). Raises what `check_appendable` and
-        `Producers.check` raise, or KAFKA_STORAGE_ERROR; the log is then as it was.
+        Each batch keeps its bytes except for its offset and leader epoch (rule 1), its compression if the topic has
+        another codec, and its timestamps with LogAppendTime. What an idempotent producer repeats is not written again
+        (rule 25). Raises what `check_appendable` and `Producers.check` raise, or KAFKA_STORAGE_ERROR; the log is then
+        as it was.
         """
         self._check_appendable()
         # All checks come before the first offset is given, over all batches of the request together (rule 27: validate

@@ -26,7 +26,7 @@ class LogConfig:
     """One log's settings. With a retention of -1 records are kept for ever. Positions in a segment are int32, so its
     size is, too.
 
-    `compression` is how batches are stored. If it is None, each is stored as its producer has compressed it.
+    `compression` is the codec in which batches are stored. If it is None, each batch keeps its producer's codec.
     `deletes` and `compacts` say what cleanup.policy has. If the log compacts, every record needs a key. Older records
     without a key are dropped if `drops_keyless`.
     """

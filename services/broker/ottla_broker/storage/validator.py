@@ -39,7 +39,7 @@ _WALKED_BYTES = 64 << 10
 _QUICK_COMPRESSED_BYTES = 16 << 10
 """The compressed size from which on a batch is expected to become too large for a quick walk."""
 _QUICK_RECOMPRESSED_BYTES = 4 << 10
-"""The size up to which a batch is compressed anew in a quick walk. It takes a tenth of a millisecond, or one at the
+"""The size up to which a quick walk recompresses a batch. This takes a tenth of a millisecond, or a millisecond at the
 highest levels."""
 _LAST_OFFSET = 1 << 62
 """Offsets below this leave room in 64 bits for all that is produced after an import."""
@@ -49,19 +49,18 @@ _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
 class Walk(Enum):
-    """How the records of batches are walked, and compressed anew if their topic has a codec, before these are
-    appended."""
+    """How the records of batches are walked before the append, and recompressed if their topic has another codec."""
 
     WHOLE = "whole"
     """However long it takes."""
     QUICK = "quick"
     """If it takes a few milliseconds, or else SlowWalkError is raised."""
     DONE = "done"
-    """Not at all: it was done before."""
+    """Not at all, because they were walked before."""
 
 
 class Appendable(NamedTuple):
-    """Batches that may be appended as they are, at least one, and the header of each."""
+    """At least one batch that may be appended as it is, and the header of each."""
 
     records: Buffer
     headers: list[BatchHeader]
@@ -96,7 +95,7 @@ def check_appendable(
         if walk is not Walk.DONE:
             plain = check_records(header, batch, config, quickly=walk is Walk.QUICK)
             compression = new_compression(header, config.compression)
-            # A batch that readers would refuse is kept as its producer sent it.
+            # If readers would refuse the result, the batch is kept as its producer sent it.
             if compression is not None and (anew := recompressed(header, plain, compression)) is not None:
                 header, batch, is_as_sent = read_header(anew), memoryview(anew), False
                 check_size(header, config.max_message_bytes)
@@ -139,7 +138,7 @@ def _check_transaction(headers: list[BatchHeader]) -> None:
 
 def check_records(header: BatchHeader, batch: Buffer, config: LogConfig, *, quickly: bool = False) -> Buffer:
     """Walk the records of a batch that `check_batch` has checked, require keys if the topic is compacted, and return
-    the records without their codec.
+    the decompressed records.
 
     Compaction keeps the newest record of each key, so it could neither keep nor remember a record without one.
 

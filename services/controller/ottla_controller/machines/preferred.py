@@ -69,7 +69,7 @@ def unbalanced(image: ClusterImage, index: PartitionIndex, percentage: int) -> l
 
 
 def is_whole(image: ClusterImage, index: PartitionIndex) -> bool:
-    """Return whether every preferred leader is there, and every replica is in sync."""
+    """Return whether every preferred leader is available, and every replica is in sync."""
     willing = available(image).willing
     return not index.where(under_replicated) and all(b in willing for b, count in index.preferred.items() if count)
 

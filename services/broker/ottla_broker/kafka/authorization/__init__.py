@@ -1,1 +1,1 @@
-"""Who may do what: the rights that requests need, and what the client of a request has."""
+"""Who may do what: the rights that requests need, and the rights that a client has."""

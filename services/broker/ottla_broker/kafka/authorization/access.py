@@ -78,7 +78,7 @@ class Access:
         return {name: _refusal(operation, resource_type, name) for name in hidden}
 
     def as_of_now(self) -> Access:
-        """Return what the client may do now. It is for a request that has waited, and may be this very access."""
+        """Return what the client may do now, for a request that has waited. The result may be this very access."""
         return self
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
@@ -90,8 +90,8 @@ EVERYTHING: Final = Access()
 
 
 class LimitedAccess(Access):
-    """Access to what an authorizer allows to the principal of a connection. `latest` returns the authorizer that
-    decides now. It decides for as long as this access is used, so that the answers to one request agree."""
+    """Access to what an authorizer allows the principal of a connection. `latest` returns the current authorizer. That
+    authorizer decides for as long as this access is used, so that decisions about one request agree."""
 
     __slots__ = ("_authorizer", "_decisions", "_latest")
 

@@ -32,11 +32,12 @@ class _Waiting(Protocol):
 class CurrentAuthorizer:
     """The authorizer of the latest ACLs, made once for each revision of them.
 
-    One of few ACLs is made by the first request that needs it. One of many is made in a thread as soon as the broker
-    learns of the ACLs, and the former one decides until then. As in Kafka, a broker learns of an ACL shortly after it
-    was created. The first one is made before the listeners open, so no request waits for it.
+    If there are few ACLs, the first request that needs an authorizer makes it. If there are many, a thread begins to
+    make it as soon as the broker learns of the ACLs, and the former authorizer decides until then. As in Kafka, a
+    broker learns of an ACL shortly after it was created. The first authorizer is made before the listeners open, so no
+    request waits for it.
 
-    Fetches that wait are woken by new ACLs, because the former ones have decided about them.
+    New ACLs wake parked fetches, because the former ACLs have decided about them.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class CurrentAuthorizer:
         await end_task(self._renewing)
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Begin with the authorizer of new ACLs."""
+        """Begin to follow the ACLs of the new image, if they are new."""
         if self._is_running and self._renewing is None and new.acls_revision != old.acls_revision:
             self._renewing = asyncio.create_task(self._renew(old.acls_revision), name="authorizer")
 

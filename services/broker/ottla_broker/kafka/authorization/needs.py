@@ -1,5 +1,5 @@
-"""The rights that a client needs for a request. Each API lists its own; its handler asks for just those, and they are
-what Kafka's own brokers ask for."""
+"""The rights that a client needs for a request. Each API lists its own. Its handler asks for exactly these rights, and
+so do Kafka's brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRANSACTIONAL_ID: Final = ResourceType.TRANSACTIONAL_ID
 
 
 class Need(NamedTuple):
-    """An operation on each resource of this type that the request names, or whose description the response has."""
+    """An operation on each resource of this type that the request names or the response describes."""
 
     operation: Operation
     resource_type: ResourceType

@@ -1,4 +1,4 @@
-"""The rights that a client needs for a private method: for what its request names, and for what the response names.
+"""The rights that a client needs for a private method, for what its request names and what its response names.
 
 A response leaves out the topics that the client may not describe, as Kafka's responses do.
 """
@@ -32,7 +32,7 @@ class NamedNeed(NamedTuple):
     names: _Names = lambda image, request: (CLUSTER_NAME,)
 
     def check(self, access: Access, image: ClusterImage, request: Any) -> None:
-        """Raise Kafka's authorization error unless the client may do the operation on all of them."""
+        """Raise Kafka's authorization error unless the client may do the operation on all these resources."""
         for name in self.names(image, request):
             access.check(self.operation, self.resource_type, name)
 
@@ -40,8 +40,8 @@ class NamedNeed(NamedTuple):
 class ShownTopics(NamedTuple):
     """The topics that a response names: each element of a list has one.
 
-    `is_ordered` says that the elements stand for those of the request. Then an element gets an error in the place of
-    what it says, and otherwise it is left out.
+    `is_ordered` says that the elements are in the order of the request's elements. Then a hidden element is replaced by
+    an error. Otherwise it is left out.
     """
 
     elements: str
@@ -49,7 +49,7 @@ class ShownTopics(NamedTuple):
     is_ordered: bool = False
 
     async def hide(self, access: Access, response: Any) -> None:
-        """Take out of the response what the client may not describe."""
+        """Remove what the client may not describe from the response."""
         elements = getattr(response, self.elements)
         denied = await access.denied(Operation.DESCRIBE, _TOPIC, (getattr(each, self.topic) for each in elements))
         if not denied:
@@ -80,7 +80,7 @@ def topics_of_offsets(image: ClusterImage, request: Any) -> Iterable[str]:
 
 
 def topic_of_id(image: ClusterImage, request: Any) -> Iterable[str]:
-    """Return no name for an unknown id, which is no secret in Kafka."""
+    """Return the name of the topic, or none for an unknown id, which is no secret in Kafka."""
     topic = image.topic_by_id(TopicId(request.topic_id))
     return () if topic is None else (topic.name,)
 
@@ -99,5 +99,5 @@ def of_topic(operation: Operation) -> NamedNeed:
 
 
 def of_offsets(operation: Operation) -> NamedNeed:
-    """Return the need of a request that has offsets of topics."""
+    """Return the need of a request that contains offsets of topics."""
     return NamedNeed(operation, _TOPIC, topics_of_offsets)

@@ -111,7 +111,7 @@ def _features(version: int) -> dict[str, Any]:
 
 
 def api(served: Callable[[], Iterable[Served]], private: Served) -> Api:
-    """Return the API. `served` are the APIs that it shows to every client, itself among them."""
+    """Return the API. `served` are the APIs that it shows to every client, including itself."""
 
     def handler(backend: Backend, context: KafkaContext) -> HandlerResult:
         return handle(backend, context, served(), private)

@@ -35,7 +35,7 @@ _Member: TypeAlias = DescribeGroupsResponse.DescribedGroupMember
 
 _NOT_FOUND_FROM: Final = 6
 _AT_ONCE: Final = 16
-"""How many shards are asked at once."""
+"""The most shards that are asked at once."""
 
 
 async def handle(backend: Backend, request: DescribeGroupsRequest, context: KafkaContext) -> DescribeGroupsResponse:
@@ -66,7 +66,7 @@ async def _by_shard(backend: Backend, groups: list[str]) -> list[list[str]]:
 
 
 async def _describe(backend: Backend, groups: Sequence[str]) -> list[pb.GroupDescription]:
-    """Describe groups of one shard. A coordinator describes some of them at a time."""
+    """Describe groups of one shard. A coordinator describes only some of the groups in each call."""
     described: list[pb.GroupDescription] = []
     while left := groups[len(described) :]:
         request = pb.DescribeGroupsRequest(groups=left[:MOST_GROUPS])

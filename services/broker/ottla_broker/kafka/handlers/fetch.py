@@ -82,7 +82,7 @@ def _limits(request: FetchRequest, session: Session, room: ResponseRoom) -> Fetc
 
 
 class _Reads:
-    """What one fetch reads. ACLs may change while it waits, so the latest ones decide at each look."""
+    """What one fetch reads. ACLs may change while it waits, so each look uses the latest ACLs."""
 
     def __init__(self, backend: Backend, access: Access) -> None:
         self._backend: Final = backend

@@ -91,7 +91,7 @@ API: Final = control(
         error_codes.TRANSACTION - {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
         | {ErrorCode.INVALID_TRANSACTION_TIMEOUT, ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE},
         {**error_codes.fenced(4), **error_codes.abortable(5)},
-        # A producer that names another id than the transactional id has was replaced.
+        # If a producer names an id that is not that of the transactional id, another producer has replaced it.
         {**error_codes.COORDINATORS_LOG, ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorCode.PRODUCER_FENCED},
     ),
     unstable=6,

@@ -74,7 +74,7 @@ API: Final = control(
             ErrorCode.ILLEGAL_GENERATION,
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.REBALANCE_IN_PROGRESS,
-            # Kafka responds UNKNOWN_SERVER_ERROR. No client acts on either, and this one says what is wrong.
+            # Kafka responds UNKNOWN_SERVER_ERROR. No client acts on either code, and this one says what is wrong.
             ErrorCode.RECORD_LIST_TOO_LARGE,
         },
         error_codes.static(3),

@@ -1,4 +1,4 @@
-"""What the clients of each address have, so that one address can't crowd out the others."""
+"""Groups items by the addresses of clients, so that one address can't crowd out the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class ByHost(Generic[T]):
-    """Items by the addresses of their clients. Those of one address are in the order in which they came."""
+    """Items by the addresses of their clients. The items of one address keep the order in which they were added."""
 
     def __init__(self) -> None:
         self._items: Final[dict[str, dict[T, None]]] = {}
@@ -21,7 +21,7 @@ class ByHost(Generic[T]):
         return len(self._items.get(host, ()))
 
     def add(self, host: str, item: T) -> None:
-        """Add the item, or leave it in its place if it is there."""
+        """Add the item, unless it is there already. Then it keeps its place."""
         self._items.setdefault(host, {})[item] = None
 
     def drop(self, host: str, item: T) -> None:
@@ -33,7 +33,7 @@ class ByHost(Generic[T]):
                 del self._items[host]
 
     def next(self) -> T:
-        """Take out the first item of the address whose turn it is. The addresses take turns."""
+        """Take out the first item of the next address. The addresses take turns."""
         host, of_host = next(iter(self._items.items()))
         item = next(iter(of_host))
         del self._items[host], of_host[item]

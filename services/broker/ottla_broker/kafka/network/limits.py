@@ -29,7 +29,7 @@ class ConnectionLimits:
     """The largest frame before the connection's first request is done, and its login where one is expected. Until then
     the client is not known. For logins this is Kafka's sasl.server.max.receive.size."""
     max_produce: int = 100 * 1024 * 1024
-    """The largest Produce frame, and no other may be larger: Kafka's socket.request.max.bytes."""
+    """The largest Produce frame, which also bounds all other frames: Kafka's socket.request.max.bytes."""
     max_control: int = 16 * 1024 * 1024
     """The largest frame of any other API. Ten thousand topics take 2.4 MB with eight configs each, or with the longest
     names. The memory of decoded arrays is bounded by the number of their elements, in `wire.Reader`."""
@@ -41,7 +41,7 @@ class ConnectionLimits:
     """The bytes of all connections: received parts of frames, requests being handled, and responses that clients have
     not taken yet (`budget.Budget` shares it out)."""
     max_connections: int = 10_000
-    """No more than Kafka's max.connections."""
+    """The most connections. Kafka's max.connections can only lower it."""
     max_of_host: int = NO_LIMIT
     """The most connections from one address: Kafka's max.connections.per.ip."""
     max_of_hosts: Mapping[str, int] = field(default_factory=dict)
@@ -80,8 +80,8 @@ class ConnectionLimits:
     def check_size(self, key: int | None, size_bytes: int, *, is_known: bool) -> None:
         """Raise MalformedError for a frame of that API that is longer than allowed, or shorter than its header.
 
-        `key` is None as long as it has not come. `is_known` says that a request of the connection has been done before,
-        and its login.
+        `key` is None until it has arrived. `is_known` says that the connection's first request is done, and its login
+        if one is expected.
         """
         if size_bytes >> 16 == _TLS_RECORD:
             raise MalformedError(
@@ -102,14 +102,14 @@ class ConnectionLimits:
 
 
 _LEAST_FRAME_BYTES: Final = 64 * 1024
-"""Frames up to this size are accepted whatever is configured, because a request that mends a config is one, too."""
+"""Frames up to this size are accepted whatever the configs say, so that a request can still correct a config."""
 _TLS_RECORD: Final = 0x1603
 """The first two bytes of a client's TLS. As a size they are more than any limit."""
 _HEADER_BYTES: Final = 10  # key, version, correlation id, length of the client id
 
 
 def configured(limits: ConnectionLimits, values: EffectiveConfigs) -> ConnectionLimits:
-    """Return the limits with those that a broker's configs set. The limits that protect its memory stay as they are."""
+    """Return the limits as a broker's configs change them. Limits that protect its memory do not change."""
     idle_ms = values.integer("connections.max.idle.ms")
     return replace(
         limits,

@@ -43,10 +43,10 @@ _LARGE_PER_ITERATION: Final = 8
 """How many large responses begin at once. Each may read 4 MB, which takes the loop some milliseconds: if all that wait
 began at once, they would hold up every other client."""
 _NEWCOMERS_S: Final = 0.00025
-"""How much of a turn of the loop goes to clients that are not known yet: the time of one TLS handshake."""
+"""How much of a turn of the loop clients that are not known yet may use: the time of one TLS handshake."""
 _NEWCOMERS_PAUSE_S: Final = 0.001
-"""How long newcomers wait after that if more of them are left. A request takes several turns of the loop, and without
-the pause all of them would have newcomers in them when many log in at once."""
+"""How long the remaining newcomers wait after that. A request takes several turns of the loop. Without the pause, each
+of these turns would serve newcomers when many log in at once."""
 _LARGE_FOR_S: Final = 60
 """For this long after a large response, an API's responses are expected to be large."""
 
@@ -54,9 +54,9 @@ _LARGE_FOR_S: Final = 60
 class Listener:
     """A component: `start` binds and serves, and `stop` answers what is open and closes.
 
-    `configured` returns the limits as the configs set them, and is called once a second. `on_drain` is called when the
-    stop begins, so that delayed requests may be answered now. `new_login` makes the logins of the listeners that expect
-    one, and `tls` finds the certificates of those with TLS.
+    `configured` returns the limits as the configs change them, and is called once a second. `on_drain` is called when
+    the stop begins, so that delayed requests may be answered now. `new_login` makes the logins of the listeners that
+    expect one, and `tls` finds the certificates of those with TLS.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Listener:
         """The hosts of the clients, in the order in which the connections came."""
         self._by_host: Final[ByHost[KafkaConnection]] = ByHost()
         self._unknown: Final[ByHost[KafkaConnection]] = ByHost()
-        """The connections without a request that was done, or a login where one is due."""
+        """The connections whose first request, or login if one is expected, is not done yet."""
         self._rejected = metrics.counter(
             "ottla_kafka_refused_total",
             "Kafka connections that the broker closed because of an error or an exceeded limit.",
@@ -189,8 +189,8 @@ class Listener:
         return True
 
     def _make_room(self, client_host: str) -> bool:
-        """End a connection whose client is not known, of the address that has the most of them. Without this, an
-        address with many of them could keep all others out."""
+        """End a connection whose client is not known, at the address with the most such connections. Otherwise, one
+        address with many such connections could keep all others out."""
         oldest = next(iter(self._unknown.of_busiest()), None)
         if oldest is None or self._connections[oldest] == client_host:
             return False

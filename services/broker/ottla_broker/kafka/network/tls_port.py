@@ -2,10 +2,10 @@
 limits.
 
 A handshake costs memory before anyone knows the client. So their number is limited, and with it their bytes. When there
-are too many, one ends whose client has to send something: the first one that the broker has answered, if its client is
-late, or else the first one without an answer. It is one of the address that has the most, so that no address can end
-the handshakes of others by the number of its own. If all of these wait for the broker, the last one ends. If the oldest
-one ended, a broker that can't keep up with its clients would finish no handshake at all.
+are too many, one of the address with the most handshakes ends, so that no address can end the handshakes of others by
+the number of its own. It is one whose client has to send something: the first one that the broker has answered, if its
+client is late, or else the first one without an answer. If all of the address's handshakes wait for the broker, the
+last one ends. If the oldest one ended, a broker that can't keep up with its clients would finish no handshake at all.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TlsPort:
         self._handshakes: Final[dict[Handshake, float]] = {}
         """When each has begun."""
         self._by_host: Final[ByHost[Handshake]] = ByHost()
-        # Those that wait for their clients, and since when.
+        # The handshakes that wait for their clients, and since when.
         self._unanswered: Final[dict[Handshake, float]] = {}
         self._answered: Final[dict[Handshake, float]] = {}
 

@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 
 
 class Turns:
-    """Does the work of each address in the order in which it was asked for, and lets the loop serve others after each
-    `slice_s`. If work is left then, it waits for `pause_s`.
+    """Does the work of each address in the order in which it was requested, and lets the loop serve others after each
+    `slice_s`. The remaining work then waits for `pause_s`.
 
     One piece of work is not interrupted, so each should take about a millisecond at most.
     """
@@ -28,8 +28,8 @@ class Turns:
         self._is_due = False
 
     def take(self, host: str, work: Callable[[], None]) -> None:
-        """Do the work for a client of that address in one of the next turns of the loop. Work that waits already is
-        done once."""
+        """Do the work for a client of that address in one of the next turns of the loop. If the work waits already, it
+        is done only once."""
         self._waiting.add(host, work)
         self._run_after(0.0)
 

@@ -66,8 +66,8 @@ def _write_count(source: Source, of: Struct, message: str) -> None:
 
 @cache
 def _replacing(name: str, version: int) -> Callable[[Message, Callable[[str, int, int], int]], None]:
-    """Return a function that replaces error codes. It gets the new code from a function of an API's name, a version and
-    a code."""
+    """Return a function that replaces a message's error codes. A function of an API's name, a version and a code
+    returns the new code."""
     source = Source(schema_of(name), version)
     with source.block("def replace(m, sent):"):
         source.line("pass")

@@ -74,7 +74,7 @@ ERRORS: Final = error_codes.Errors(
         ErrorCode.INCONSISTENT_TOPIC_ID: error_codes.Since(13, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR: error_codes.Since(7, ErrorCode.INVALID_REQUEST),
     },
-    # It is for a batch that no response can hold. Consumers raise it to the application, which may seek past it.
+    # The error of a batch that no response can hold. Consumers raise it to the application, which may seek past it.
     {ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.CORRUPT_MESSAGE},
 )
 
