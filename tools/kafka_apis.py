@@ -15,8 +15,8 @@ HEAD = """\
 # Kafka APIs
 
 What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
-the modules in `services/broker/ottla_broker/kafka/handlers`. The arrays of a request have at most as many elements
-together as the table says: a larger request ends its connection.
+the modules in `services/broker/ottla_broker/kafka/handlers`. All arrays of a request together have at most as many
+elements as the table says. A larger request ends its connection.
 
 | key | API | versions | Apache Kafka 4.4 | flexible from | elements of arrays | forwards to |
 |---|---|---|---|---|---|---|
@@ -71,13 +71,13 @@ To these clients, brokers also send some responses with private fields: tagged f
 
 TAIL = (
     """
-Versions are Kafka 4's. Its APIs for altering reassignments or quotas, delegation tokens, telemetry, share groups and
-the newer consumer groups (KIP-848) are not served.
-AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and why:
+Versions are Kafka 4's. Kafka's APIs for altering reassignments or quotas, delegation tokens, telemetry, share groups
+and the newer consumer groups (KIP-848) are not served. AddPartitionsToTxn 4 and 5 are used only between brokers. What
+is different, and why:
 
 - **DescribeClientQuotas** always responds that there are no quotas, because kafka-configs asks for them before it
   describes a user.
-- **ListPartitionReassignments** always responds that none is ongoing, because a replica keeps its broker.
+- **ListPartitionReassignments** always responds that none is ongoing, because replicas never move to other brokers.
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
   to 2 ends its connection. From 12 on the broker adds the partitions to the transaction (KIP-890); the finalized
@@ -105,11 +105,11 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
   login on any other listener.
 - **DescribeAcls**, **CreateAcls** and **DeleteAcls** answer SECURITY_DISABLED unless brokers have an authorizer
   (`authorizer_class_name`), as in Kafka.
-- **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.4, those of one listener too. What
-  has no effect is stored, judged by its type, and described with words that say so, and the controller logs it; what
-  only a broker's process may set is refused as Kafka refuses it. Whatever the cluster as a whole decides is dynamic
-  here. A name that Kafka does not have either is refused, with the nearest, where Kafka's brokers would store it.
-  Passwords are never told again.
+- **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.4, also those of one listener. A
+  config without effect is checked by its type and stored, its description says that it has no effect, and the
+  controller logs it. A config that only a broker's process may set is refused, as in Kafka. All configs of the cluster
+  as a whole are dynamic here. A name that Kafka does not have either is refused with a hint at the nearest name, where
+  Kafka's brokers would store it. Passwords are never returned.
 - **DescribeConfigs** and the two above know topics, brokers, groups, subscriptions to clients' metrics (nothing acts on
   the last two yet), and the loggers of the broker that is asked: Python's, with Kafka's levels, as long as the process
   lives. Of the cluster-wide default, Kafka describes only what is set, and so does ottla, except to its own clients.
@@ -128,7 +128,7 @@ AddPartitionsToTxn 4 and 5 are used only between brokers. What is different, and
 ## Error codes
 
 A response carries no error code that its version does not know. Every response is checked where it is encoded, against
-the codes that the module of its handler lists. Where a version lacks a code, it gets what Kafka answers there:
+the codes that the module of its handler lists. If a version does not know a code, it gets the one that Kafka sends:
 
 | API | code | from version | before it |
 |---|---|---|---|

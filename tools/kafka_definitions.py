@@ -1,8 +1,8 @@
 """Write Kafka's message definitions and the classes of its messages into `core/ottla_core/kafka`.
 
-`python tools/kafka_definitions.py kafka-clients-4.4.0.jar ListGroups` reads the definitions of the APIs that are known
-here, and of those that are named, from Kafka's client library. It writes them without comments, one message on each
-line. Then it writes `messages.py`. Without a jar it writes only `messages.py`, from the definitions that are there.
+`python tools/kafka_definitions.py kafka-clients-4.4.0.jar ListGroups` reads the definitions of all known APIs, and of
+the named ones, from Kafka's client library. It writes them without comments, one message on each line. Then it writes
+`messages.py`. Without a jar, it writes only `messages.py`, from the definitions that are there.
 
 The messages of ottla's own API are written by hand in `private_definitions.json`; their classes are in
 `private_messages.py`, which is always written. The private fields of Kafka's messages are written by hand in

@@ -52,7 +52,7 @@ def produce(given: argparse.Namespace, together: Barrier) -> tuple[float, float]
 
 
 def _values(given: argparse.Namespace) -> list[bytes]:
-    """The values, which are sent in turn."""
+    """Return the values, which are sent in turn."""
     chosen = random.Random(7)
     if not given.words:
         return [chosen.randbytes(given.size)]

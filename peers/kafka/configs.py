@@ -14,7 +14,8 @@ _NULL: Final = "null"
 
 
 class KafkaConfig(NamedTuple):
-    """`changed` says where a config may be changed: `static`, in the settings of the process alone, or on what."""
+    """A config's definition. `changed` names what the config may be changed on. `static` means only the settings of the
+    process."""
 
     type: str
     default: str | None
@@ -22,9 +23,9 @@ class KafkaConfig(NamedTuple):
 
 
 def configs() -> dict[tuple[str, str], KafkaConfig]:
-    """Return the configs that are no internal ones, by what they belong to and their names.
+    """Return all configs except Kafka's internal ones, by what they belong to and their names.
 
-    Raises PeerError where there is no JDK, or no jars.
+    Raises PeerError without a JDK or the jars.
     """
     command = jars.program(_PROGRAM)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)

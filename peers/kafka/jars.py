@@ -26,5 +26,5 @@ def classpath(version: str = VERSION) -> str:
 
 
 def program(source: Path) -> list[str]:
-    """Return the command that runs a Java file with Kafka's classes. Raises PeerError where the jars can't be had."""
+    """Return the command that runs a Java file with Kafka's classes. Raises PeerError if the jars can't be had."""
     return [java(), *SHORT_LIVED, "-cp", classpath(), str(source)]

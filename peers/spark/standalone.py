@@ -39,8 +39,8 @@ class StandaloneCluster:
     def __init__(
         self, directory: Path, *, workers: int, cores: int = 1, memory_mb: int = 1024, host: str = _LOOPBACK
     ) -> None:
-        """Workers of so many cores each, which give executors so much memory in all. They serve each other on `host`,
-        and their web pages on 127.0.0.1."""
+        """Describe a cluster. Each worker has `cores` cores, and gives executors `memory_mb` in all. All processes
+        serve each other on `host`, and their web pages on 127.0.0.1."""
         self.master = ""
         """The URL, once it runs."""
         self.directory: Final = directory

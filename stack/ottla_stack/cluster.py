@@ -143,7 +143,8 @@ class Cluster:
                 self._remove_folder()
 
     def _close_loop_in_time(self) -> None:
-        """Close the loop, unless the stop has failed and left a listener open, for which uvloop would wait for ever."""
+        """Close the loop, but wait for it only a while. If a failed stop has left a listener open, uvloop would wait
+        for ever."""
         closing = threading.Thread(target=self._loop.close, name="ottla-cluster-close", daemon=True)
         closing.start()
         closing.join(_STEP_LIMIT_S)

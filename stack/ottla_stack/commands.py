@@ -52,10 +52,10 @@ def up(
     directory: Directory = DEFAULT_DIRECTORY,
     port_base: Annotated[
         int,
-        typer.Option(help="The port of etcd. The other ports follow from it: broker 0 has its Kafka port 508 below."),
+        typer.Option(help="The port of etcd. The other ports follow from it: broker 0's Kafka port is 508 lower."),
     ] = DEFAULT_PORT_BASE,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address of loopback on which all processes listen, such as ::1.")
+        str, typer.Option(metavar="ADDRESS", help="The loopback address on which all processes listen, such as ::1.")
     ] = LOOPBACK,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
@@ -157,7 +157,7 @@ def _make_missing(plan: StackPlan) -> None:
 
 
 def _check_place(plan: StackPlan) -> None:
-    """Raise ConfigError if another user may have made the directory, or what secures the stack."""
+    """Raise ConfigError if another user may have made the directory, or the files that secure the stack."""
     check_owner(plan.directory)
     if plan.secure is not None:
         check_not_planted(plan.secure.directory)
@@ -176,12 +176,12 @@ def _check_ports(plan: StackPlan) -> None:
         if other != name:
             raise config_error(
                 f"{other} and {name} would both listen on {address}",
-                hint="each next broker has the next ports, so leave room between the ports in kafka_listeners",
+                hint="each further broker uses the next ports, so leave room between the ports in kafka_listeners",
             )
 
 
 def _checked_host(host: str) -> str:
-    """Return the host. Raises ConfigError unless it is an address of loopback, as etcd listens on no name."""
+    """Return the host. Raises ConfigError unless it is an address of loopback, because etcd listens on no name."""
     if not HostPort(host, 0).is_loopback or host.lower() == "localhost":
         raise config_error(
             f"--host {host} is not an address of loopback",

@@ -186,7 +186,8 @@ class ContainerKeys:
 
     def _spark_settings(self) -> bytes:
         """Return the settings by which Spark's processes know each other. Without them, whoever reaches the master may
-        run a program in a worker, where the user's password is. A job has no web page, which would be open to all."""
+        run a program in a worker, where the user's password is. Jobs have no web pages, because these would be open to
+        all."""
         settings = {
             "spark.authenticate": "true",
             "spark.authenticate.secret": password_in(self._spark_secret),

@@ -27,7 +27,7 @@ HISTORY_REVISIONS: Final = 10_000  # how far a follower may be behind before it 
 _TICK_MS: Final = 20
 _ELECTION_MS: Final = 200
 _NOBODY: Final = "nobody"
-"""No certificate has this name."""
+"""A name that no certificate has."""
 _PROBE_TIMEOUT_S: Final = 1.0
 _PROBE_EVERY_S: Final = 0.02
 
@@ -67,7 +67,7 @@ class EtcdPlan:
 
     @property
     def health(self) -> HostPort:
-        """This is the address for health checks."""
+        """The address for health checks."""
         return HostPort(self.host, self.health_port)
 
     @property
@@ -87,7 +87,7 @@ class EtcdPlan:
             command += ["--client-cert-auth", "--trusted-ca-file", str(self.tls.client_ca)]
             command += ["--peer-cert-file", str(self.tls.certificate), "--peer-key-file", str(self.tls.key)]
             command += ["--peer-client-cert-auth", "--peer-trusted-ca-file", str(self.tls.client_ca)]
-            # A lone member has no peers, and whoever opens the peer port needs no user.
+            # A lone member has no peers. No certificate may open the peer port, because no user is needed there.
             command += ["--peer-cert-allowed-cn", _NOBODY]
             command += ["--listen-metrics-urls", f"http://{self.health}"]
             # The gateway for HTTP would connect to etcd itself, with a certificate that is not for clients.
@@ -204,7 +204,7 @@ class EmbeddedEtcd:
 
 
 def is_ready(health: HostPort) -> bool:
-    """Return whether the etcd with that address for health checks can take writes now, by its own health check."""
+    """Return whether etcd can take writes now, by its own health check at this address."""
     connection = http.client.HTTPConnection(*health, timeout=_PROBE_TIMEOUT_S)
     try:
         connection.request("GET", "/health")

@@ -53,9 +53,9 @@ class StackPlan:
     secure: SecureFiles | None = None
     """With it all connections have TLS, clients log in, and ACLs say what they may do."""
     host: str = LOOPBACK
-    """All processes listen on this address."""
+    """The address on which all processes listen."""
     listeners: tuple[KafkaListener, ...] = ()
-    """These are the first broker's Kafka listeners, if the user's settings have any."""
+    """The first broker's Kafka listeners, if the user's settings have any."""
 
     @property
     def etcd_directory(self) -> Path:
@@ -88,7 +88,7 @@ class StackPlan:
 
     @property
     def etcd_users(self) -> list[str]:
-        """The names of the services that use etcd. They are its users if the stack is secured."""
+        """The names of the services that use etcd. In a secured stack, these services are etcd's users."""
         return [service.name for service in self.services() if not service.name.startswith("mirror")]
 
     @property
@@ -97,7 +97,7 @@ class StackPlan:
         return self.secure.admin_token.read_text().strip() if self.secure is not None else ""
 
     def addresses(self) -> list[tuple[str, HostPort]]:
-        """Return where processes listen, with the name of each."""
+        """Return the addresses on which processes listen, with the name of each process."""
         own = [("etcd", port) for port in (self.etcd_port, self.etcd_peer_port)]
         own += [(service.name, port) for service in self.services() for port in (service.port, service.admin_port)]
         kafka = [(service.name, address) for service in self.services() for address in service.kafka]

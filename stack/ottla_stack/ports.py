@@ -50,7 +50,8 @@ def _claim(base: int) -> bool:
 
 def hold(address: HostPort) -> socket.socket:
     """Keep an address of loopback for a server that is down, until the result is closed. Otherwise the kernel may give
-    it to the local end of any connection. Connections to it are refused, and the server may bind it. Raises OSError."""
+    the address to the local end of any connection. Connections to the address are refused, and the server may bind it.
+    Raises OSError."""
     held = socket.socket(socket.AF_INET6 if address.is_ipv6 else socket.AF_INET)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

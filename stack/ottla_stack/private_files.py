@@ -27,8 +27,8 @@ def make_private_directory(path: Path) -> None:
 
 
 def check_owner(path: Path) -> None:
-    """Raise ConfigError if the path, or what it is a link to, belongs to another user than this one or root. It need
-    not exist."""
+    """Raise ConfigError if the path, or its target if it is a link, belongs to another user than this one or root. The
+    path need not exist."""
     for follow in (False, True):
         with suppress(FileNotFoundError):
             owner = path.stat(follow_symlinks=follow).st_uid
@@ -37,8 +37,8 @@ def check_owner(path: Path) -> None:
 
 
 def check_not_planted(directory: Path) -> None:
-    """Raise ConfigError if others may have made or changed the directory or what is in it, as OpenSSH does with keys.
-    It need not exist."""
+    """Raise ConfigError if others may have made or changed the directory or its content, as OpenSSH refuses such keys.
+    The directory need not exist."""
     _check_writers(directory.parent)
     for path in _with_all_in(directory):
         if path.is_symlink():
@@ -54,7 +54,7 @@ def _check_writers(path: Path) -> None:
 
 
 def _with_all_in(directory: Path) -> Iterator[Path]:
-    """Yield a directory, and only then look what is in it."""
+    """Yield a directory, and only then list its content."""
     yield directory
     yield from sorted(directory.rglob("*"))
 
@@ -62,7 +62,7 @@ def _with_all_in(directory: Path) -> Iterator[Path]:
 def _refused(path: Path, why: str) -> ConfigError:
     return config_error(
         f"{path} {why}, so it may have been planted",
-        hint=f"look at it, and then remove it, or make it yours alone: `chown {os.geteuid()}`, `chmod go-w`, no links",
+        hint=f"check it, and then remove it, or make it yours alone: `chown {os.geteuid()}`, `chmod go-w`, no links",
     )
 
 

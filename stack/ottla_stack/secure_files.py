@@ -51,7 +51,7 @@ class SecureFiles:
         return certificate, certificate.with_suffix(".key"), self.etcd_ca / "ca.pem"
 
     def etcd_client(self, user: str) -> EtcdSecurity:
-        """Return the files by which a process is this user of etcd."""
+        """Return the files with which a process logs in to etcd as this user."""
         certificate = self.etcd_ca / f"client-{user}.pem"
         return EtcdSecurity(self.etcd_ca / "ca.pem", certificate, certificate.with_suffix(".key"))
 
@@ -74,8 +74,8 @@ class SecureFiles:
         return self.directory / "clients.toml"
 
     def settings(self, name: str, *kafka: HostPort) -> dict[str, object]:
-        """Return the settings of the service of this name, without those of calls between services. A broker takes
-        clients at the addresses `kafka`."""
+        """Return the settings of the service of this name, without those of calls between services. A broker listens
+        for clients at the addresses `kafka`."""
         kind = name.rpartition("-")[0]
         settings: dict[str, object] = {"admin-token-file": self.admin_token}
         if kind != "mirror":

@@ -3,8 +3,8 @@
 A laptop's cluster has to start with one command, survive the death of any process, and leave nothing behind when it
 ends, even if the supervisor itself is killed. So the supervisor depends on no order but one: a service that needs
 another waits for it by itself, and a process that dies is just started again. Only coordinators are started late,
-because before the brokers are ready they would only take CPU time from them. And in a secured stack, etcd comes first,
-because it refuses services until they are its users.
+because before the brokers are ready they would only take CPU time from them. In a secured stack, etcd also starts
+first, because it refuses services until they are its users.
 
 Everything that must outlive the supervisor is in `state.json`: it names the running processes, and is written at every
 change. The next supervisor first ends the processes that a killed one left behind, by pid and start time, because two
@@ -90,7 +90,7 @@ class Supervisor:
         self._again: asyncio.Handle | None = None
 
     async def start(self) -> None:
-        """Start all but coordinators, or etcd alone in a secured stack. It returns before anything is ready.
+        """Start all processes but coordinators, or only etcd in a secured stack. Returns before anything is ready.
 
         Raises if a port is taken, if a new stack has too little disk, or if a later etcd wrote the data.
         """
@@ -152,9 +152,8 @@ class Supervisor:
             child.start()
 
     async def _make_etcd_users(self, files: SecureFiles, give_up_at: float) -> None:
-        """Wait for etcd, and make each service a user who may use the keys of this cluster and no others. Raises
-        OttlaError."""
-        # They are imported here, because most stacks need no users, and gRPC takes a while to import.
+        """Wait for etcd, and make each service a user who may use only the keys of this cluster. Raises OttlaError."""
+        # Imported here, because most stacks need no users, and gRPC takes a while to import.
         from ottla_stack.etcd_roles import ROOT, Wanted
         from ottla_stack.etcd_users import make_users
 
@@ -215,8 +214,8 @@ class Supervisor:
 
 
 def not_ready(admin: HostPort, token: str = "") -> str | None:
-    """Return None if the service with that admin port is ready, or else the reason why not. A service with a token
-    tells the reason only to those who have it."""
+    """Return None if the service with that admin port is ready, or else the reason why not. A service that has a token
+    tells the reason only to clients that send it."""
     connection = HTTPConnection(*admin, timeout=2.0)
     try:
         connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {token}"} if token else {})

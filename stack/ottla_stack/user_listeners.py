@@ -1,7 +1,7 @@
 """The Kafka listeners that a user's settings give the brokers of a stack, as OTTLA_BROKER__KAFKA_LISTENERS does.
 
-All brokers read the same settings, and they share a machine. So the settings are those of the first broker, and each
-next broker has ports that are one higher.
+All brokers read the same settings, and share a machine. So the settings apply to the first broker, and each further
+broker has ports that are one higher.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ def read_user_listeners(*, secure: bool) -> tuple[KafkaListener, ...]:
         if not listener.bound.port:
             raise config_error(
                 f"kafka_listeners: {listener.name} has port 0, so nobody would know the brokers' addresses",
-                hint="give the port of the first broker; each next broker has the next port",
+                hint="give the port of the first broker; each further broker uses the next port",
             )
     return config.kafka
 
 
 def settings_of(listeners: Sequence[KafkaListener]) -> dict[str, object]:
-    """Return the settings by which a broker has these listeners."""
+    """Return the settings that give a broker these listeners."""
     advertised = [f"{each.name}://{each.advertised}" for each in listeners if each.advertised is not None]
     settings: dict[str, object] = {"kafka-listeners": ",".join(f"{each.name}://{each.bound}" for each in listeners)}
     return settings | ({"kafka-advertised": ",".join(advertised)} if advertised else {})
 
 
 def of_broker(listener: KafkaListener, number: int) -> KafkaListener:
-    """Return the listener as the broker with that number has it. Port 0 stays: it is the port that the listener has."""
+    """Return the listener of the broker with that number. An advertised port 0 stays, because it stands for the port on
+    which the broker listens."""
     bound, advertised = listener.bound, listener.advertised
     return listener._replace(
         bound=HostPort(bound.host, bound.port + number),
