@@ -85,7 +85,7 @@ def test_only_one_type_joins_and_splits_hosts_and_ports() -> None:
         'port = int(address.rsplit(":", 1)[1])',
     ],
 )
-def test_each_other_way_is_found(line: str) -> None:
+def test_every_other_way_is_found(line: str) -> None:
     assert found_in(line) == [1]
 
 
@@ -93,5 +93,5 @@ def test_each_other_way_is_found(line: str) -> None:
     "line",
     ["str(HostPort(host, port))", 'f"{name}:{protocol}"', 'f"{path}:{number}"', 'kind, _, name = text.partition(":")'],
 )
-def test_other_texts_with_colons_are_not(line: str) -> None:
+def test_other_texts_with_colons_are_not_found(line: str) -> None:
     assert found_in(line) == []

@@ -216,7 +216,7 @@ def test_redis_takes_its_password_from_its_keys() -> None:
     assert "requirepass" not in COMPOSE + SECURE + (ROOT / "Dockerfile").read_text()
 
 
-def test_what_is_published_asks_who_it_is_but_for_prometheus_or_refuses_to_start() -> None:
+def test_a_published_service_is_secured_or_refuses_to_start_except_prometheus() -> None:
     """Prometheus has no login of its own, and is for this host alone."""
     published = {name for name, text in services(COMPOSE).items() if "    ports:\n" in text}
     assert published == {*SERVICES, "mirror", "west-broker", "prometheus"}

@@ -91,7 +91,7 @@ def format_of(sample: str) -> Format:
     return FORMATS[name]
 
 
-def test_no_message_has_changed_but_by_additions() -> None:
+def test_messages_have_changed_only_by_additions() -> None:
     gone = set(LAST["messages"]) - set(message_lines())
     assert gone == {name for name in released.UNDERSTOOD if name not in LAST["samples"]}
 
@@ -126,7 +126,7 @@ def test_every_checkpoint_of_a_broker_has_a_sample() -> None:
     assert names - FORMATS.keys() == set()
 
 
-def test_samples_run_every_codec_and_all_that_writes_a_brokers_files() -> None:
+def test_samples_run_every_codec_and_every_writer_of_a_brokers_files() -> None:
     codecs = {
         f"{module.__name__}.{name}"
         for module in CODECS
@@ -219,14 +219,14 @@ def fetch_request() -> tuple[FileDescriptorProto, DescriptorProto]:
         lambda message: setattr(message, "name", "Other"),
     ],
 )
-def test_a_change_of_a_field_takes_a_line_away(change: Callable[[DescriptorProto], object]) -> None:
+def test_a_changed_field_removes_a_line(change: Callable[[DescriptorProto], object]) -> None:
     file, message = fetch_request()
     before = set(lines_of(file))
     change(message)
     assert before - set(lines_of(file))
 
 
-def test_a_new_field_takes_no_line_away() -> None:
+def test_a_new_field_removes_no_line() -> None:
     file, message = fetch_request()
     before = set(lines_of(file))
     message.field.add(name="new", number=99, type=FieldDescriptorProto.TYPE_SINT64)

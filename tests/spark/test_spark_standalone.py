@@ -32,7 +32,7 @@ def workers(tmp_path: Path) -> Iterator[StandaloneCluster]:
         yield running
 
 
-def test_web_pages_are_on_loopback_and_all_else_is_where_the_processes_say(tmp_path: Path) -> None:
+def test_web_pages_are_on_loopback_and_all_other_ports_are_on_the_given_host(tmp_path: Path) -> None:
     """docker-compose.secure.yml relies on this: SPARK_LOCAL_IP hides the pages, and processes reach each other."""
     with StandaloneCluster(tmp_path / "spark", workers=1, host="127.0.0.2") as running:
         for pid in running.daemons():

@@ -293,7 +293,7 @@ async def is_refused(listener: Listening, host: str = "127.0.0.1") -> bool:
         return False
 
 
-async def test_an_address_has_no_more_connections_than_it_may() -> None:
+async def test_an_address_has_no_more_connections_than_allowed() -> None:
     async with listening(Answers(), max_of_host=2, max_of_hosts={"127.0.0.3": 1}) as listener:
         _, writer = await connect(listener)
         await connect(listener)
@@ -319,7 +319,7 @@ async def test_limits_change_while_connections_are_open() -> None:
                 assert await reader.read() == b""
 
 
-async def test_clients_that_say_nothing_give_their_places_to_those_of_another_address() -> None:
+async def test_silent_clients_give_their_places_to_clients_of_another_address() -> None:
     async with listening(Answers(), max_connections=3) as listener:
         known, writer = await connect_known(listener)
         silent = [await connect(listener, local_addr=("127.0.0.2", 0)) for _ in range(2)]

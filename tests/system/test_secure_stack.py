@@ -109,7 +109,7 @@ async def test_a_service_uses_the_keys_of_its_cluster_in_etcd_and_no_others(stac
     assert await refused(etcd, nobody, "/ottla/ottla/") == ["read", "write"]
 
 
-def test_no_certificate_of_a_service_opens_etcd_s_port_for_peers(stack: RunningStack) -> None:
+def test_no_certificate_of_a_service_opens_etcds_peer_port(stack: RunningStack) -> None:
     """A peer may read and write everything, whatever users there are."""
     assert stack.plan.secure is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

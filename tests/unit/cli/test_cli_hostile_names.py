@@ -112,7 +112,7 @@ def test_json_has_the_exact_names() -> None:
     assert json.loads(printable_json(text)) == json.loads(text)
 
 
-def test_text_that_does_nothing_stays_as_it_is() -> None:
+def test_harmless_text_is_unchanged() -> None:
     text = "größe 日本\u3000語 \U0001f469\u200d\U0001f680 نص a\\n"
     assert printable(text) == text
     assert printable("a\nb\x9b\udc80\u202e") == r"a\nb\x9b\udc80\u202e"

@@ -65,7 +65,7 @@ def pipe(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False, buffer=io.BytesIO(data)))
 
 
-def test_a_listing_without_the_user_who_asks_says_where_that_one_is(
+def test_a_listing_without_the_calling_user_says_where_that_user_is(
     admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SECRET", "s")

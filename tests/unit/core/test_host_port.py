@@ -31,7 +31,7 @@ def test_an_ipv6_address_without_brackets_ends_at_the_last_colon_and_is_printed_
     assert str(HostPort.parse("::1:9092")) == "[::1]:9092"
 
 
-def test_brackets_are_no_part_of_a_host() -> None:
+def test_a_host_has_no_brackets() -> None:
     assert HostPort("[::1]", 9092) == HostPort("::1", 9092)
 
 
@@ -57,7 +57,7 @@ def test_brackets_are_no_part_of_a_host() -> None:
         ("[]:9092", r"'\[\]' is neither"),
     ],
 )
-def test_what_is_no_address_is_refused_in_one_sentence(text: str, reason: str) -> None:
+def test_an_invalid_address_is_refused_in_one_sentence(text: str, reason: str) -> None:
     with pytest.raises(OttlaError, match=f"is not an address: {reason}") as refused:
         HostPort.parse(text)
     assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -54,7 +54,7 @@ async def test_groups_of_one_shard_take_one_decision() -> None:
     assert coordinator.decided == [0, 1]
 
 
-async def test_the_error_of_a_shard_is_that_of_each_of_its_groups() -> None:
+async def test_each_group_of_a_shard_gets_the_shards_error() -> None:
     described = await Coordinator(lost=1).describe(0, 1, 4, 2)
     assert [code for _, _, code in described] == [0, ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR, 0]
 

@@ -47,7 +47,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["security", "security/ca", "security/admin.password", "."])
 @pytest.mark.parametrize("mode", [0o770, 0o707])
 @pytest.mark.parametrize("secure", [True, False])
-def test_what_others_may_change_is_refused(files: SecureFiles, name: str, mode: int, secure: bool) -> None:
+def test_a_path_that_others_may_change_is_refused(files: SecureFiles, name: str, mode: int, secure: bool) -> None:
     path = files.directory.parent / name
     path.chmod(mode)
     _check_refused(files, path, "can be changed by other users", lambda: up(files.directory.parent, secure=secure))
@@ -82,7 +82,7 @@ def test_a_directory_that_is_a_link_of_its_owner_is_taken(files: SecureFiles, tm
     private_files.check_not_planted(SecureFiles.of_stack(tmp_path / "link").directory)
 
 
-def test_what_does_not_exist_yet_is_no_danger(tmp_path: Path) -> None:
+def test_a_directory_that_does_not_exist_yet_is_accepted(tmp_path: Path) -> None:
     private_files.check_owner(tmp_path / "new")
     private_files.check_not_planted(SecureFiles.of_stack(tmp_path / "new").directory)
 

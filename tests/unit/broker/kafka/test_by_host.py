@@ -78,7 +78,7 @@ def test_a_broker_keeps_the_limits_that_protect_it_and_those_by_which_configs_ar
         ("socket.request.max.bytes", "0"),
     ],
 )
-def test_what_is_no_limit_is_refused(name: str, value: str) -> None:
+def test_an_invalid_limit_is_refused(name: str, value: str) -> None:
     with pytest.raises(OttlaError) as refused:
         BROKER_CONFIGS[name].parse(value)
     assert refused.value.code == ErrorCode.INVALID_CONFIG

@@ -234,7 +234,7 @@ async def test_the_groups_of_a_shard_are_described_in_as_many_calls_as_responses
         OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "gone"),
     ],
 )
-async def test_each_group_of_a_shard_that_is_not_described_has_the_error(response: Any) -> None:
+async def test_each_group_of_an_undescribed_shard_gets_an_error(response: Any) -> None:
     names = [f"g{n}" for n in range(500)]
     described = (await GroupBackend(response).answer(DescribeGroupsRequest(groups=names), 5)).groups
     assert {group.group_id: group.error_code for group in described} == dict.fromkeys(

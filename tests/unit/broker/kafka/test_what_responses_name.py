@@ -92,7 +92,7 @@ async def test_a_response_leaves_out_topics_that_the_client_may_not_describe() -
     assert [each.copy for each in positions.positions] == [TOPIC]
 
 
-async def test_what_stands_for_an_element_of_the_request_becomes_an_error() -> None:
+async def test_a_hidden_element_in_the_order_of_the_request_becomes_an_error() -> None:
     broker = GuardedBroker(DESCRIBE_TOPIC.acl())
     broker.answers = {Mirror.TRANSLATE_OFFSETS.name: TRANSLATED}
     offsets = [mirror_pb2.SourceOffset(topic=TOPIC)] * 2

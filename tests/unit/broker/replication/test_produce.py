@@ -92,7 +92,7 @@ async def test_a_producers_batches_keep_their_order_while_they_are_compressed(tm
     await until(lambda: not replica.pending_bytes.held)
 
 
-async def test_a_topics_codec_is_that_of_the_next_batch(tmp_path: Path) -> None:
+async def test_a_topics_new_codec_applies_to_the_next_batch(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (1,))
     brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
     replica, leading, turn = brokers.replicas[1], brokers.leading(1), Slice(60.0)

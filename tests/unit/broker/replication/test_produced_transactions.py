@@ -397,7 +397,7 @@ async def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) ->
     assert replica.log.log_end_offset == 0
 
 
-async def test_what_grows_by_its_topics_codec_counts_while_it_is_verified(tmp_path: Path) -> None:
+async def test_growth_by_the_topics_codec_counts_while_a_batch_is_verified(tmp_path: Path) -> None:
     replica, gate = led_replica(tmp_path), Gate()
     replica.log.config = LogConfig(compression=Compression(Codec.NONE))
     plain = raw_record(0, fields=varint(-1) + varint(9_000) + bytes(9_000) + varint(0))

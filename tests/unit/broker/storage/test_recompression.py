@@ -98,7 +98,7 @@ def test_a_batch_in_another_codec_is_stored_in_that_of_the_topic(
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("target", [None, *Codec])
-def test_what_has_the_topics_codec_keeps_its_bytes(tmp_path: Path, target: Codec | None, codec: Codec) -> None:
+def test_a_batch_in_the_topics_codec_keeps_its_bytes(tmp_path: Path, target: Codec | None, codec: Codec) -> None:
     log, sent = opened(tmp_path, target, 1 if target in (Codec.GZIP, Codec.LZ4, Codec.ZSTD) else None), values()
     batch = sent if codec is Codec.NONE else in_codec(sent, codec)
     log.append(batch, 1, NOON)
@@ -134,7 +134,7 @@ def test_each_batch_of_a_request_is_in_the_topics_codec(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule(65)
-def test_log_append_time_is_stamped_on_what_is_compressed(tmp_path: Path) -> None:
+def test_log_append_time_is_stamped_on_recompressed_batches(tmp_path: Path) -> None:
     log = opened(tmp_path, Codec.GZIP)
     log.config = LogConfig(compression=Compression(Codec.GZIP), timestamp_type=TimestampType.LOG_APPEND_TIME)
     log.append(sealed(RECORDS), 1, NOON + 99)
@@ -144,7 +144,7 @@ def test_log_append_time_is_stamped_on_what_is_compressed(tmp_path: Path) -> Non
 
 
 @pytest.mark.rule(65)
-def test_max_message_bytes_bounds_what_is_sent_and_what_is_stored(tmp_path: Path) -> None:
+def test_max_message_bytes_bounds_a_batch_as_sent_and_as_stored(tmp_path: Path) -> None:
     large = values_batch(words(3_000))
     small = in_codec(large, Codec.ZSTD)
     assert len(small) < 2_500 < len(large)
@@ -155,7 +155,7 @@ def test_max_message_bytes_bounds_what_is_sent_and_what_is_stored(tmp_path: Path
     log.append(small, 1, NOON)
 
 
-def test_a_segment_bounds_only_what_is_stored(tmp_path: Path) -> None:
+def test_segment_bytes_bounds_only_what_is_stored(tmp_path: Path) -> None:
     large = values_batch(words(3_000))
     small = in_codec(large, Codec.ZSTD)
     log = opened(tmp_path, Codec.NONE, segment_bytes=2_500)
@@ -164,7 +164,7 @@ def test_a_segment_bounds_only_what_is_stored(tmp_path: Path) -> None:
     log.append(large, 1, NOON)
 
 
-def test_what_readers_would_take_for_a_bomb_keeps_its_codec(tmp_path: Path) -> None:
+def test_a_batch_that_readers_would_take_for_a_bomb_keeps_its_codec(tmp_path: Path) -> None:
     """No reader takes more than a hundred times a batch's size, and a mebibyte, out of it."""
     log = opened(tmp_path, Codec.ZSTD, max_message_bytes=8 << 20)
     sent = values_batch(bytes(4 << 20))
@@ -180,14 +180,14 @@ def test_a_batch_that_is_damaged_inside_is_refused(tmp_path: Path) -> None:
         assert refused(log, with_fresh_crc(batch)) == ErrorCode.INVALID_RECORD
 
 
-def test_what_was_walked_before_is_written_as_it_is(tmp_path: Path) -> None:
+def test_batches_that_were_walked_before_are_written_unchanged(tmp_path: Path) -> None:
     """The codec of the topic has changed since."""
     log, sent = opened(tmp_path, Codec.ZSTD), values()
     log.append(sent, 1, NOON, walk=Walk.DONE)
     assert stored(log)[16:] == sent[16:]
 
 
-def test_followers_and_imports_write_what_they_are_given(tmp_path: Path) -> None:
+def test_followers_and_imports_write_batches_unchanged(tmp_path: Path) -> None:
     log, batch = opened(tmp_path, Codec.ZSTD), sealed(simple_records(9))
     log.append_replicated(batch, NOON)
     assert stored(log) == batch
