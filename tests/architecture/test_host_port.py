@@ -1,4 +1,4 @@
-"""One type joins and splits hosts and ports, `HostPort`, because other ways to do it forget the brackets of IPv6."""
+"""Only `HostPort` joins and splits hosts and ports, because other ways to do it forget the brackets of IPv6."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def splits(tree: ast.AST) -> Iterator[int]:
 
 
 def _parts(text: ast.AST) -> list[str]:
-    """The parts of an f-string: what stands in braces, with the braces, and what stands between."""
+    """The parts of an f-string: replacement fields with their braces, and the text between them."""
     if not isinstance(text, ast.JoinedStr):
         return []
     return [

@@ -217,7 +217,7 @@ def test_redis_takes_its_password_from_its_keys() -> None:
 
 
 def test_a_published_service_is_secured_or_refuses_to_start_except_prometheus() -> None:
-    """Prometheus has no login of its own, and is for this host alone."""
+    """Prometheus has no login of its own, so its port is only for this host."""
     published = {name for name, text in services(COMPOSE).items() if "    ports:\n" in text}
     assert published == {*SERVICES, "mirror", "west-broker", "prometheus"}
     assert published - {"prometheus"} <= {*INSECURE}

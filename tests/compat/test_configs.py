@@ -1,4 +1,4 @@
-"""Our tables of configs beside the definitions in Apache Kafka's own jars."""
+"""Our tables of configs agree with the definitions in Apache Kafka's own jars."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ONLY_ALTERED = {
     ("broker", "leader.replication.throttled.rate"),
     ("broker", "replica.alter.log.dirs.io.max.bytes.per.second"),
 }
-"""Kafka defines them apart, because no file of settings can have them."""
+"""Kafka defines these configs apart, because no file of settings can contain them."""
 OTHER_VERSIONS = {
     ("broker", "leader.imbalance.per.broker.percentage"),
     ("broker", "unclean.recovery.strategy"),
     ("topic", "unclean.recovery.strategy"),
 }
-"""One is older, and the other is of KIP-966."""
+"""The configs of other versions: the first is older, and unclean.recovery.strategy is part of KIP-966."""
 
 
 def described(key: ConfigKey) -> KafkaConfig:

@@ -35,7 +35,8 @@ with ottla.MirrorClient("localhost:9", redis="redis://redis:6379/0", request_tim
         found = {}
 print(json.dumps({str(place): offset for place, offset in found.items()}))
 """
-"""Prints where a group goes on in the target, by Redis, which is for containers alone. No mirror can be reached."""
+"""A program that prints where a group goes on in the target. It asks Redis, which only containers reach, because no
+mirror can be reached."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A broker's data directory with one log, as a stop or a kill leaves it, and what a start makes of it."""
+"""A broker's data directory with one log, as a stop or a kill leaves it, and what a start reads from it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ottla_core.records.leader_epochs import EpochStart
 _CONFIG: Final = LogConfig(segment_bytes=450, index_interval_bytes=100)
 _BINARY: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _LOCK: Final = ".lock"
-"""Nobody reads this file: it has the number of the process that holds the lock."""
+"""A file that nobody reads: it contains the number of the process that holds the lock."""
 
 
 class DataDirectory(NamedTuple):
-    """The first fields are what the directory is made of. A start learns the others from it."""
+    """The content of a directory. `write_directory` uses the first fields, and a start finds out the others."""
 
     identity: DirectoryIdentity
     partition: PartitionId
@@ -107,7 +107,7 @@ def read_directory(written: Mapping[str, str | bytes]) -> DataDirectory:
 
 @contextmanager
 def _emptied() -> Iterator[Path]:
-    """Yield an empty directory, on a machine that was not restarted, where no file was put back from a copy."""
+    """Yield an empty directory. The machine seems not to restart, and no file seems to be restored from a copy."""
     with (
         TemporaryDirectory() as directory,
         patch.object(files, "boot_id", lambda: "c6ac7f0e-0d5b-4a0f-9f6e-1df1a9a0d6a1"),

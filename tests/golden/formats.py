@@ -1,8 +1,8 @@
 """Every format in which one process or release hands something to another, except messages: its writer, its reader
 and samples (`FORMATS`).
 
-Whatever the code can write has a sample, and `test_formats.py` names what has none. A sample that is new here is
-recorded with the next release (module `released`). Until then only its own reader reads it.
+Everything that the code can write has a sample, and `test_formats.py` names what has none. The next release records new
+samples (module `released`). Until then, only today's reader reads them.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ from pyspark_ottla.machines import decisions, offsets
 from pyspark_ottla.machines.decisions import Batch, Content, Decision, TaskTransaction
 
 Parts = Mapping[str, str | bytes]
-"""What is written of one object: by `key` and `value`, or by the names of files."""
+"""The bytes or texts that stand for one object, named `key` and `value`, or by the names of files."""
 
 
 class Format(NamedTuple):
-    """`write` returns the parts in which an object is kept. `read` reverses it."""
+    """A writer, a reader and samples. `write` returns the parts in which an object is kept. `read` reverses it."""
 
     write: Callable[[Any], Parts]
     read: Callable[[Any], Any]
@@ -114,7 +114,7 @@ class KeptRecord(NamedTuple):
 
 
 class SparkOffsets(NamedTuple):
-    """`open` is only in a query's report."""
+    """The offsets of a query. Only a query's report has `open`."""
 
     offsets: offsets.Offsets
     ids: offsets.TopicIds = {}
@@ -280,7 +280,7 @@ def _write_retired(retired: tuple[SyncedStretch, int]) -> Parts:
 
 
 def _write_path(path: Sequence[str]) -> Parts:
-    """Mark a record of the last cluster that was copied from those before it."""
+    """Return the headers of a record of the last cluster that came through the clusters before it."""
     headers = [(loop_marks.HEADER, ",".join(path[:-1]).encode())] if path[1:] else []
     marked = _marks(path[-1], "west").of_copy(headers)
     assert marked is not None
@@ -288,7 +288,7 @@ def _write_path(path: Sequence[str]) -> Parts:
 
 
 def _read_path(written: Any) -> tuple[str, ...]:
-    """Return the clusters to which the record is not copied any more."""
+    """Return the clusters to which the record may not be copied."""
     return tuple(
         alias for alias in ("east", "north", "south") if _marks("west", alias).of_copy([*written.items()]) is None
     )
@@ -335,7 +335,7 @@ def _offsets_file(name: str) -> Format:
 
 
 def _stored(*batches: bytes) -> tuple[bytes, ...]:
-    """Return the batches as they lie in a log, of one leader epoch each."""
+    """Return the batches as a log stores them, each with its own leader epoch."""
     stored, offset = [], 0
     for epoch, batch in enumerate(batches):
         header = read_header(batch)._replace(base_offset=offset, leader_epoch=epoch)
@@ -462,12 +462,12 @@ _TASKS: Final = tuple(TaskTransaction(f"spark-query-r0-{n}-0", 7 + n, 1) for n i
 
 
 def _one(write: Callable[[Any], str | bytes], read: Callable[[Any], Any], **samples: Any) -> Format:
-    """Return a format whose objects are one text or one string of bytes."""
+    """Return a format that writes an object as one text or one string of bytes."""
     return Format(lambda each: {"value": write(each)}, lambda written: read(written["value"]), samples)
 
 
 def _pair(write: Callable[[Any], tuple[bytes, bytes]], read: Callable[[bytes, bytes], Any], **samples: Any) -> Format:
-    """Return a format whose objects are a key and a value."""
+    """Return a format that writes an object as a key and a value."""
     return Format(
         lambda each: dict(zip(("key", "value"), write(each), strict=True)),
         lambda written: read(written["key"], written["value"]),
@@ -476,7 +476,7 @@ def _pair(write: Callable[[Any], tuple[bytes, bytes]], read: Callable[[bytes, by
 
 
 def _assignor(assignor: StickyAssignor) -> Format:
-    """Return the format of what the assignor's members tell their group's leader."""
+    """Return the format in which members tell their group's leader what this assignor needs."""
 
     def read(data: bytes) -> Owned:
         return assignor._owned(Subscription(("orders",), data, (ORDERS,)))

@@ -1,7 +1,7 @@
-"""All that a message may rely on, one line for each thing: a field, an enum's value, a method, a version of an API.
+"""All that a message relies on, one line for each thing: a field, an enum's value, a method, a version of an API.
 
-A line that is gone or differs is a change that a process of another release can't live with. A new line is none.
-etcd's messages are left out, because etcd defines them.
+If a line is gone or differs, processes of another release can't live with the change. A new line does no harm. etcd's
+messages are left out, because etcd defines them.
 """
 
 from __future__ import annotations

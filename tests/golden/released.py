@@ -1,7 +1,7 @@
-"""What the last release wrote: the lines of its messages, and the samples of its other formats, with what they mean.
+"""What the last release wrote: the lines of its messages, and samples of its other formats with their meanings.
 
-`python -m tests.golden.released --record 0.2.0` records what this tree writes in `released_formats.json`. Only a
-release does that. Until the next one, the file changes only if the code has another name for a field of a meaning.
+`python -m tests.golden.released --record 0.2.0` records in `released_formats.json` what this tree writes. Only a
+release does that. Between releases, the file changes only if the code renames a field that occurs in a meaning.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tests.golden.message_lines import message_lines
 FILE: Final = Path(__file__).with_name("released_formats.json")
 
 UNDERSTOOD: Final[Mapping[str, str]] = {}
-"""Lines of messages, and samples by their names, that the last release wrote and this tree doesn't. The text says why
-processes of the last release can live with that. The next release's record begins without entries."""
+"""Lines of messages, and names of samples, that the last release wrote and this tree doesn't write. The text says why
+processes of the last release can live with that. A release empties this mapping."""
 
 _ROOT: Final = Path(__file__).parents[2]
 _HEX: Final = "hex:"
 
 
 def of_this_tree() -> dict[str, Any]:
-    """Return the messages and samples as the file has them."""
+    """Return today's messages and samples in the form of the file."""
     return {
         "messages": message_lines(),
         "samples": {
@@ -49,7 +49,7 @@ def of_last_release() -> Any:
 
 
 def check_recorded(release: str) -> None:
-    """Raise AssertionError unless the file has what this tree writes, as that release."""
+    """Raise AssertionError unless the file contains what this tree writes, under the name of that release."""
     last, now = of_last_release(), of_this_tree()
     command = f"run `python -m tests.golden.released --record {release}`, and commit {FILE.relative_to(_ROOT)}"
     assert last["release"] == release, f"the recorded formats are those of {last['release']}: {command}"

@@ -45,7 +45,7 @@ CODECS: Final[tuple[ModuleType, ...]] = (
     producer_snapshot,
     offsets,
 )
-"""All of their public functions write or read a format, except `NO_CODECS`."""
+"""Modules whose public functions all write or read a format, except `NO_CODECS`."""
 
 NO_CODECS: Final = frozenset(
     {
@@ -61,7 +61,7 @@ NO_FORMATS: Final[Mapping[str, str]] = {
     "ottla_broker.storage.segment.Segment.refill": "cuts a log off, and makes its indexes as appends do",
     "ottla_broker.storage.reserve.Reserve.make": "the file has only zeroes",
 }
-"""Functions of the broker that write files, and need no sample of their own."""
+"""The broker's functions that write files but need no sample of their own, and why."""
 
 UNSET: Final[Mapping[str, str]] = {
     "CommittedOffset.expires_at_ms": "only clients before Kafka 0.9 wrote it",

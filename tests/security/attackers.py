@@ -1,10 +1,10 @@
 """`python -m tests.security.attackers PORT SECONDS`: sends TLS hellos and guesses passwords, all from one address.
 
-The load is bounded in time and in open connections. The process has the lowest priority, because the work of the broker
-is to be measured, and not that of its attackers.
+The load is bounded in time and in open connections. The process has the lowest priority, because the broker's work is
+measured, and not that of its attackers.
 
-All hellos are the same bytes. The broker has to sign for each, and it costs the attacker nearly nothing. A guess takes
-a whole handshake.
+All hellos have the same bytes. The broker has to make a signature for each, and the attacker does nearly nothing. A
+guess takes a whole handshake.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GUESSERS: Final = 60
 USER: Final = "alice"
 _BROKER: Final = "127.0.0.1"
 _MOST_OPEN: Final = 1_200
-"""More handshakes than a port keeps, so that it has to choose which of them end."""
+"""More handshakes than a port keeps, so that the broker has to choose which of them end."""
 _LIMIT_S: Final = 20.0
 _AGAIN_S: Final = 0.1
 _LOWEST_PRIORITY: Final = 19
@@ -47,7 +47,8 @@ _NONCE: Final = b"attacker"
 
 @dataclass
 class Done:
-    """What was done. `guessers` counts those who got an answer, and `let_in` the guesses that the broker took."""
+    """What the attackers did. `guessers` counts those who got an answer, and `let_in` the guesses that the broker
+    accepted."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -69,12 +70,12 @@ class Done:
 
     @property
     def processors(self) -> float:
-        """How many processors they used themselves."""
+        """Number of processors that the attackers used themselves."""
         return self.cpu_seconds / self.seconds
 
 
 class Hellos:
-    """Sends the hellos of each second at once, and keeps their connections open as long as it may."""
+    """Sends the hellos of each second at once, and keeps their connections open as long as possible."""
 
     def __init__(self, port: int, done: Done) -> None:
         self._port: Final = port
@@ -108,7 +109,7 @@ class Hellos:
 
 
 class Guessers:
-    """Each tries one password after the other, half of them by PLAIN and half by SCRAM."""
+    """Guessers, who each try one password after the other. Half of them use PLAIN, and half use SCRAM."""
 
     def __init__(self, port: int, done: Done) -> None:
         self._port: Final = port
@@ -151,7 +152,7 @@ class Guessers:
         await _choose(reader, writer, b"SCRAM-SHA-256")
         _, challenge = await _say(reader, writer, b"n,,n=%b,r=%b" % (USER.encode(), _NONCE))
         nonce = challenge.split(b",")[0].removeprefix(b"r=")
-        # Whoever guesses has derived the proof from a password. A random one is as wrong, and costs the broker as much.
+        # A real guesser derives the proof from a password. A random proof is as wrong, and costs the broker as much.
         proof = base64.b64encode(secrets.token_bytes(32))
         code, _ = await _say(reader, writer, b"c=biws,r=%b,p=%b" % (nonce, proof))
         return code
@@ -177,7 +178,7 @@ async def _response(reader: asyncio.StreamReader) -> bytes:
 
 @contextmanager
 def attack(port: int, seconds: float) -> Iterator[Done]:
-    """Have them at a port for so long, from the start of the block on. What they did is known after the block."""
+    """Have a port attacked for `seconds` from the start of the block on. The result is complete after the block."""
     command = [sys.executable, "-m", "tests.security.attackers", str(port), str(seconds)]
     path = os.pathsep.join(filter(None, sys.path))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path})

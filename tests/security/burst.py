@@ -1,11 +1,11 @@
 """Measures what attackers at one address cost a client at another: the time of its logins, and its produce latency.
 
-The latency is that of a connection that was open before, at a broker with an ordinary key. It is measured without
-attackers, with attackers at another broker of the machine, and with attackers at the client's own broker, in turn. All
+The latency is that of a connection that was open before, at a broker with an ordinary key. It is measured in turn
+without attackers, with attackers at another broker of the machine, and with attackers at the client's own broker. All
 share the machine's processors, so only the difference between the last two is the broker's.
 
-Logins are tried there and at a broker whose key is so slow that it can't keep up with the attackers. There, only the
-turns that addresses take let others in.
+Logins are tried at that broker, and at one whose key is so slow that it can't keep up with the attackers. At the slow
+one, clients get in only because addresses take turns.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ ROUNDS: Final = 5
 LOGINS: Final = 25
 LOGIN_BOUND_S: Final = 1.0
 RATIO_BOUND: Final = 1.2
-"""It was 0.9 when it was chosen, and 1.4 with slices of 20 ms for newcomers and no pause."""
+"""The ratio was 0.9 when the bound was chosen, and 1.4 with slices of 20 ms for newcomers and no pause."""
 _USER: Final = "bob"
 _TOPIC: Final = "beside-a-burst"
 _LOGIN_EVERY_S: Final = 0.27
-"""The hellos of a second come at once, so the logins begin at different times after them."""
+"""No divisor of a second. The hellos of a second come at once, so logins begin at different times after them."""
 _WARM_UP_S: Final = 1.0
 _WINDOWS: Final = 7
 _WINDOW_S: Final = 1.0
-"""Each has the hellos of one second. The p99 of a phase is the median of those of its windows, because bursts of other
-programs on the machine are not what is measured."""
+"""The length of a window, which has the hellos of one second. The p99 of a phase is the median of the p99s of its
+windows, so that bursts of other programs on the machine don't count."""
 _PRODUCE_EVERY_S: Final = 0.005
 _SPARE_S: Final = 1.0
-"""The attackers go on for longer than they are measured."""
+"""The time for which the attackers go on after the measurement."""
 
 
 class Phases(NamedTuple):
@@ -57,7 +57,7 @@ class Phases(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """What the client's broker adds to what the attackers cost the machine."""
+        """The ratio by which attackers at the client's own broker cost more than attackers elsewhere on the machine."""
         return self.burst / self.elsewhere
 
     @property
@@ -67,7 +67,7 @@ class Phases(NamedTuple):
 
 @dataclass
 class Burst:
-    """This is the outcome. Times are in seconds."""
+    """The outcome. Times are in seconds."""
 
     logins: list[float] = field(default_factory=list)
     slow_key_logins: list[float] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Burst:
 
 
 class Broker:
-    """It takes logins over TLS."""
+    """A broker that takes logins over TLS."""
 
     def __init__(self, stack: Stack, authority: Authority) -> None:
         self.port: Final = stack.kafka_port
@@ -141,7 +141,7 @@ class Broker:
 
 @contextmanager
 def broker_with_tls(folder: Path, key_kind: Sequence[str] = CURVE) -> Iterator[Broker]:
-    """Start one. `key_kind` are OpenSSL's arguments for its key."""
+    """Start a broker. `key_kind` are OpenSSL's arguments for its key."""
     authority = Authority(folder / "authority")
     settings = {
         "kafka-listener-protocols": "PLAINTEXT:SASL_SSL",

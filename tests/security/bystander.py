@@ -1,4 +1,4 @@
-"""Logs in and produces from an address of its own, and tells how long each took, request by request."""
+"""Logs in and produces from an address of its own, and measures the time of each request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BATCH_BYTES: Final = 1_000
 
 
 class Bystander:
-    """A connection with TLS that has logged in by SCRAM. Raises OSError if it can't."""
+    """A connection with TLS that has logged in by SCRAM. Raises OSError if the login fails."""
 
     def __init__(self, port: int, ca: Path, user: str, password: str) -> None:
         context = ssl.create_default_context(cafile=ca)

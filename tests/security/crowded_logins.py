@@ -1,4 +1,4 @@
-"""Runs the part of the burst that a mutant has to fail. It asserts a time, so pytest runs it only when it is named."""
+"""Runs the part of the burst that fails with a mutant. It asserts a time, so pytest runs it only if it is named."""
 
 from __future__ import annotations
 

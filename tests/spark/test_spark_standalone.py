@@ -57,7 +57,7 @@ session = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "f
 print(session.sparkContext.parallelize(range(100), 2).sum(), flush=True)
 sys.stdin.read()
 """
-"""A job that says its result and goes on."""
+"""A job that prints its result and goes on."""
 
 
 def listening(pid: int) -> list[tuple[str, int]]:

@@ -271,7 +271,7 @@ def all_cases(api: str) -> list[Case]:
 
 
 async def services(api: str) -> set[str]:
-    """The services that allowed requests of an API have reached."""
+    """Return the services that allowed requests of an API reach."""
     reached: set[str] = set()
     for case in all_cases(api):
         for request, version in requests(case):

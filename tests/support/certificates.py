@@ -13,7 +13,7 @@ from typing import Final
 _LIMIT_S: Final = 30.0
 CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 SLOW_KEY: Final = ("-newkey", "rsa:4096")
-"""A broker with this key takes ten times as long for a handshake."""
+"""A key with which a broker takes ten times as long for a handshake."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Shard:
         return there
 
     def apply(self, record: Record) -> None:
-        """It lies in the log, as bytes alone."""
+        """Apply the record. The log keeps only its bytes."""
         self.machine.apply(record)
         if isinstance(record, Entry) and record.value is not None:
             record = record._replace(value=bytes(record.value))

@@ -124,8 +124,8 @@ class _Table:
 
 
 class GuardedBroker:
-    """`acls` and `revision` are what its metadata has. `reached` are the methods that were called behind it, and
-    `services` the services that have them."""
+    """A broker with an authorizer. Its metadata has `acls` and `revision`. `reached` are the methods that were called
+    behind it, and `services` are the services of these methods."""
 
     def __init__(self, *acls: Acl, settings: AuthorizerSettings | None = None, authorizer: Any = None) -> None:
         self.image = with_topic(image_of(1), TOPIC, number=1)

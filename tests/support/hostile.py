@@ -14,11 +14,11 @@ from ottla.admin.admin import Admin
 from ottla.errors import ErrorCode, OttlaError
 
 HOSTILE = "a\x1b]0;title\x07\x1b[31m\x9b2J\x7f\x85\u202e\u2066\u2028\tb\r\nforged  Stable"
-"""Control characters of each kind, overrides of the direction, a separator of lines, a tab, and a line of its own."""
+"""Control characters of each kind, overrides of the direction, a separator of lines, a tab, and a forged line."""
 
 
 class HostileAdmin:
-    """Every part of an Admin."""
+    """An Admin whose every response is hostile."""
 
     def __init__(self, *_: object, **__: object) -> None: ...
 

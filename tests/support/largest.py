@@ -32,7 +32,7 @@ _VALUES: Final = {
     "validate_only": True,
     "acks": -1,
 }
-"""Without them, requests would be refused before their elements are looked at, or would make what they name."""
+"""Values without which requests would be refused before their elements are looked at, or would create resources."""
 _CALL_MS: Final = 30_000
 _ELEMENT_BYTES: Final = 8
 """More than a number or a short name takes."""

@@ -15,8 +15,8 @@ from ottla_stack.ports import free_port_base
 
 
 class RedisServer:
-    """Serves once the block has begun; saves nothing unless `save` is called. The password, if any, is the one in the
-    file `config`."""
+    """A server of Redis that serves from the beginning of the block, and saves nothing unless `save` is called. If it
+    needs a password, the file `config` contains it."""
 
     def __init__(self, folder: Path, *, config: Path | None = None, password: str | None = None) -> None:
         self._folder = folder

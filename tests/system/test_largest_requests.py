@@ -36,11 +36,11 @@ MOST: Final = int(os.environ.get("ELEMENTS", ALL // 10))
 _LOOK_S: Final = 0.15
 _ANSWERS_S: Final = 500.0
 _IN_A_LOGIN: Final = frozenset({"SaslHandshake", "SaslAuthenticate"})
-"""The listener has no logins. Their requests have a limit of their own, half a mebibyte, and no array."""
+"""The APIs of logins, which the listener lacks. Their requests have a limit of half a mebibyte, and no array."""
 _A_CALL_EACH: Final = frozenset({"DeleteGroups", "DescribeTransactions", "OffsetFetch"})
-"""Each group or id is a call to a coordinator, which takes a millisecond."""
+"""APIs for which each group or id is a call to a coordinator, which takes a millisecond."""
 GREETING: Final = messages.ApiVersionsRequest(client_software_name=OTTLAS_NAME, client_software_version="1")
-"""It is the one of a client of ottla, which may call private methods."""
+"""The greeting of a client of ottla, which may call private methods."""
 AnyRow = Row | PrivateRow
 ROWS: Final[list[AnyRow]] = [row for api in APIS.values() if api.name not in _IN_A_LOGIN for row in rows(api)]
 ROWS += [row for called in PRIVATE_METHODS.values() for row in private_rows(called)]

@@ -68,7 +68,7 @@ APPLICATION = """
 
 
 def run_application(folder: Path, *, without: str = "") -> str:
-    """Run its tests, in a Python that lacks a module, and return what pytest says."""
+    """Run the application's tests in a Python without that module, and return what pytest says."""
     (folder / "test_application.py").write_text(textwrap.dedent(APPLICATION))
     if without:
         (folder / "conftest.py").write_text(f"import sys\nsys.modules[{without!r}] = None\n")

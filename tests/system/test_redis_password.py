@@ -1,4 +1,4 @@
-"""Redis of the secured stack in containers: it serves nobody without the password that is handed out."""
+"""Redis of the secured containers serves nobody without the password that is handed out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""compression.type of a topic decides in which codec its records are on disk, whatever their producers have chosen."""
+"""A topic's compression.type decides in which codec its records are on disk, whatever their producers have chosen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-"""The values of compression.type, and the codec on disk of what is sent with snappy."""
+"""The values of compression.type, and the codec on disk of batches that were sent with snappy."""
 RECORDS = [Rec(b"key-%d" % n, b"value %d of a few that are alike; " % n * 9, (("h", b"x"),)) for n in range(300)]
 
 
@@ -33,7 +33,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def on_disk(cluster: Cluster, admin: ottla.Admin, topic: str) -> list[str]:
-    """The codec of each batch, on both replicas alike. Markers of transactions are left out."""
+    """Return the codec of each batch, which both replicas agree on. Markers of transactions are left out."""
     [info] = admin.topics.describe(topic)
     logs = [broker.data_dir / f"{info.id.replace('-', '')}-0" for broker in cluster.brokers]
     ours, theirs = (b"".join(path.read_bytes() for path in segments(log)) for log in logs)

@@ -135,9 +135,10 @@ def _cut_from_etcd(nemesis: GroupNemesis) -> None:
 
 
 def _wake_unaware(nemesis: GroupNemesis) -> None:
-    """An owner is stopped until others have its shards, and goes on without hearing of it.
+    """An owner is stopped until others have its shards, and goes on without hearing of its deposition.
 
-    Reads have waited for it meanwhile. Members have left it, so nothing that it appends tells it that it was deposed.
+    Reads have waited for the owner meanwhile. Its members have left, so no append of its own tells the owner of the
+    deposition.
     """
     owner = nemesis.any_owner()
     with nemesis.hit("coordinator stopped and cut from controllers and etcd", owner):

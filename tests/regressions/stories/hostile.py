@@ -196,7 +196,7 @@ STORIES = (
     ),
     Story(
         "one-address-crowds-out-the-others",
-        "302 TLS hellos a second from one address left others three logins in 12 seconds",
+        "While one address sent 302 TLS hellos a second, other addresses got three logins in 12 seconds",
         instead_of(f"{_NETWORK}.by_host:ByHost.add", lambda original, self, host, item: original(self, "", item)),
     ),
     Story(

@@ -42,7 +42,7 @@ STORIES = (
     ),
     Story(
         "codec-of-the-topic-is-ignored",
-        "A topic's compression.type, described as the codec on disk, changed nothing of what was stored",
+        "A topic's compression.type was described as the codec on disk, but did not change what was stored",
         instead_of("ottla_broker.storage.recompression:new_compression", lambda original, header, wanted: None),
     ),
     Story(
@@ -95,7 +95,7 @@ STORIES = (
     ),
     Story(
         "stack-without-its-users-listeners",
-        "`ottla up` took no Kafka listeners: its brokers refused to have them beside a kafka_port that no user had set",
+        "`ottla up` took no Kafka listeners: its brokers refused them beside a kafka_port that no user had set",
         skipped("ottla_stack.user_listeners:read_user_listeners", ()),
     ),
 )

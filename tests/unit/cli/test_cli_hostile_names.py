@@ -1,4 +1,4 @@
-"""What anybody may call a group, a client or a transaction does nothing to the terminal of whoever looks."""
+"""Names of groups, clients and transactions can't control the terminal of a user who lists them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LINES = (
     f"consume {_NAME} -n 1",
 )
 _STYLE = re.compile(r"\x1b\[[01]?m|\x1b\[H\x1b\[J|\r\x1b\[K")
-"""What the command line itself writes: bold headings, and what it clears."""
+"""The sequences that the command line itself writes, for bold headings and to clear lines."""
 
 
 @pytest.fixture(autouse=True)

@@ -165,7 +165,7 @@ async def test_a_look_that_fails_is_had_again(cluster: Cluster, monkeypatch: pyt
 async def test_leaders_return_as_soon_as_a_start_of_the_cluster_is_over_and_later_by_the_interval(
     looked: list[PartitionId],
 ) -> None:
-    """Broker 0 is the first that is up, and leads all partitions."""
+    """Broker 0 comes up first, and leads all partitions."""
     led_by_first = (partition(n % 3, (n + 1) % 3, (n + 2) % 3, leader=0, isr=(0,)) for n in range(9))
     cluster = Cluster(image_with(1, *led_by_first))
     first, *others = cluster.image.partitions
@@ -174,7 +174,7 @@ async def test_leaders_return_as_soon_as_a_start_of_the_cluster_is_over_and_late
         cluster.change(("partition", id_), replace(cluster.image.partitions[id_], **fields))
 
     async def look_at_last() -> None:
-        """The first of two looks is over when the second begins."""
+        """Wait for two looks, because the first is over when the second begins."""
         for _ in range(2):
             looked.clear()
             change(first, partition_epoch=cluster.image.partitions[first].partition_epoch + 1)

@@ -18,7 +18,7 @@ SHARDS = 3
 
 
 class Coordinator:
-    """Owns all shards but one. The number of a group is that of its shard, modulo their number."""
+    """A coordinator of all shards but one. The shard of group gN is N modulo the number of shards."""
 
     def __init__(self, *, lost: int | None = None) -> None:
         self.decided: list[int] = []

@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> SecureFiles:
 
 @pytest.fixture
 def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is another user's than the files, and root's are not the files either."""
+    """The files belong neither to this process's user nor to root."""
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     monkeypatch.setattr(private_files, "_ROOT", 4712)
 

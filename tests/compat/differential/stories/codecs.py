@@ -1,4 +1,4 @@
-"""Topics with compression.type: in which codec the leader stores what is produced, and what it keeps of a batch."""
+"""Topics with compression.type: the codec in which the leader stores batches, and what it keeps of a batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def stored(wire: KafkaWire, topic: str) -> bytes:
 
 
 def _shown(records: bytes) -> str:
-    """What every batch's header has, apart from sizes, the CRC and what depends on the run."""
+    """The content of every batch's header, without sizes, the CRC and fields that depend on the run."""
     shown = []
     for _, header in iter_headers(records):
         codec, bits = Codec(header.codec).label, header.attributes & ~7
@@ -82,7 +82,7 @@ def _codecs(side: Side) -> Facts:
 
 
 def _bytes(side: Side) -> Facts:
-    """What is stored of a batch that has the topic's codec, and what a level changes."""
+    """Whether a batch in the topic's codec is stored unchanged, and what a level changes."""
     facts = {}
     with side.wire() as wire:
         for codec in (Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD):
@@ -114,7 +114,7 @@ def _levels(side: Side) -> Facts:
 
 
 def _sizes(side: Side) -> Facts:
-    """A limit is for what was sent, and for what is stored."""
+    """Whether limits apply to a batch as it was sent, or as it is stored."""
     facts = {}
 
     def sent(what: str, codec: Codec, value: bytes, **config: Any) -> None:
@@ -134,7 +134,7 @@ def _sizes(side: Side) -> Facts:
 
 
 def _producers(side: Side) -> Facts:
-    """An idempotent producer's batches, also one that comes again, and a transaction with its marker."""
+    """An idempotent producer's batches, one of them repeated, and a transaction with its marker."""
     topic, other = side.topic(compression_type="zstd"), side.topic(compression_type="zstd")
     facts = {}
     with side.wire() as wire:
@@ -167,7 +167,7 @@ def _times(side: Side) -> Facts:
 
 
 def _changes(side: Side) -> Facts:
-    """compression.type of a topic that is changed while a producer goes on."""
+    """A topic's compression.type changes while a producer goes on."""
     topic = side.topic()
     with side.wire() as wire:
 

@@ -435,7 +435,7 @@ class Woken(asyncio.Event):
 
 @pytest.mark.story("revocation-that-waits-for-a-request")
 async def test_the_first_request_after_a_revocation_is_decided_by_the_new_acls() -> None:
-    """However many ACLs there are: the authorizer of many is made beside the loop, and no request waits for it."""
+    """The number of ACLs does not matter. The authorizer of many ACLs is made beside the loop, and no request waits."""
     others = [Grant(Operation.READ, ResourceType.TOPIC, f"t{number}").acl() for number in range(1_001)]
     broker, woken = GuardedBroker(READ_GROUP.acl(), *others), Woken()
     current = CurrentAuthorizer(AuthorizerSettings(), broker, DiskThreads(), woken)

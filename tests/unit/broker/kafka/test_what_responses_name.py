@@ -1,4 +1,4 @@
-"""Whatever a response names is covered by a right of its API or method, or is left out."""
+"""Every resource that a response names is covered by a right of its API or method, or is left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ENTITIES = {
     "transactionalId": ResourceType.TRANSACTIONAL_ID,
 }
 _TOPICS = {"topic", "copy"}
-"""The fields of private responses that have the name of a topic."""
+"""The fields of private responses that contain the name of a topic."""
 _HIDDEN = "secret"
 
 

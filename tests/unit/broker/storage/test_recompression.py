@@ -1,4 +1,4 @@
-"""A topic's codec: batches are stored in it, and apart from that they are what their producer has sent."""
+"""Batches are stored in their topic's codec, and apart from that as their producer has sent them."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_segment_bytes_bounds_only_what_is_stored(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_readers_would_take_for_a_bomb_keeps_its_codec(tmp_path: Path) -> None:
-    """No reader takes more than a hundred times a batch's size, and a mebibyte, out of it."""
+    """A reader takes at most a mebibyte and a hundred times its size out of a batch."""
     log = opened(tmp_path, Codec.ZSTD, max_message_bytes=8 << 20)
     sent = values_batch(bytes(4 << 20))
     log.append(sent, 1, NOON)
