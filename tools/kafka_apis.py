@@ -46,7 +46,7 @@ def needs(path: str) -> str:
     needed = [
         f"{need.operation.name} on the {need.resource_type.name.lower().replace('_', ' ')}" for need in called.needs
     ]
-    return ", ".join([*needed, *(["DESCRIBE on each topic that it is shown"] if called.shows else [])])
+    return ", ".join([*needed, *(["DESCRIBE on each topic that the response names"] if called.shows else [])])
 
 
 def private() -> str:

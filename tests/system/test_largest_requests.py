@@ -55,7 +55,7 @@ def cluster() -> Iterator[Cluster]:
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.topics.create(TOPIC, partitions=1, replicas=1)
         looks.start()
-        # What thousands of tests have imported takes longer to look through than the objects of a service.
+        # The garbage collector takes longer for what thousands of tests have imported than for a service's objects.
         if MOST < ALL:
             gc.disable()
         yield cluster
@@ -98,7 +98,7 @@ async def a_look() -> None:
 
 
 @pytest.mark.timeout(_ANSWERS_S + 60)
-@pytest.mark.long_turns  # it judges them itself
+@pytest.mark.long_turns  # the test judges its turns itself
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_the_largest_request_keeps_nobody_waiting(cluster: Cluster, row: AnyRow) -> None:
     most = MOST // 10 if row.api.name in _A_CALL_EACH and MOST < ALL else MOST

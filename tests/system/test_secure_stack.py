@@ -110,7 +110,7 @@ async def test_a_service_uses_the_keys_of_its_cluster_in_etcd_and_no_others(stac
 
 
 def test_no_certificate_of_a_service_opens_etcds_peer_port(stack: RunningStack) -> None:
-    """A peer may read and write everything, whatever users there are."""
+    """A peer may read and write everything, because etcd checks no user at that port."""
     assert stack.plan.secure is not None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -21,7 +21,7 @@ def test_brokers_know_the_mirror_that_runs_beside_them(tmp_path: Path, mirror: P
 
 
 def told(plan: StackPlan, setting: str) -> list[str]:
-    """What each process is told by a setting, if it is told."""
+    """Return the values of a setting in the processes' command lines, where they have it."""
     prefix = f"--{setting}="
     return [part.removeprefix(prefix) for s in plan.services() for part in s.command if part.startswith(prefix)]
 

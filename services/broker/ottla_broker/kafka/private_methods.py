@@ -64,8 +64,9 @@ _Serve = Callable[[Backend, Any, PrivateCall], Awaitable[Any]]
 
 
 class PrivateMethod(NamedTuple):
-    """`serve` gets the request and what is known of the call. A client needs `needs` for the request, and is shown only
-    those topics of the response that it may describe. A request of more than `max_bytes` is not decoded."""
+    """A private method. `serve` gets the request and what is known of the call. A client needs the rights `needs` for
+    the request, and is shown only those topics of the response that it may describe. A request of more than `max_bytes`
+    is not decoded."""
 
     method: Method[Any, Any]
     serve: _Serve

@@ -151,7 +151,7 @@ class _Append:
         with self.replica.pending_bytes.grown(len(sent), len(self.records)):
             await self.replica.turn.rest()
             if self._is_unverified and self.transaction is not None:
-                # it is the last step: nothing may come between the response and the append
+                # Verification is the last step: nothing may come between its response and the append.
                 await self._verify(self.transaction)
 
     async def _verify(self, transaction: ProducedTransaction) -> None:

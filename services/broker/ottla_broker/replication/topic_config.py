@@ -73,4 +73,4 @@ def _compression(values: EffectiveConfigs) -> Compression | None:
         case "zstd":
             return Compression(Codec.ZSTD, values.integer("compression.zstd.level"))
         case _:
-            return None  # as the producer has compressed it
+            return None  # producer: each batch keeps its codec

@@ -47,7 +47,7 @@ def paths_of_topics(of: Descriptor | None, before: str = "") -> Iterator[str]:
 
 
 def is_checked(called: PrivateMethod) -> bool:
-    """Whether the request names the topics, or is one of an administrator."""
+    """Whether the request needs a right on the topics that it names, or on the cluster."""
     return bool({ResourceType.CLUSTER, ResourceType.TOPIC} & {need.resource_type for need in called.needs})
 
 

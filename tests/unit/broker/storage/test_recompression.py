@@ -181,7 +181,7 @@ def test_a_batch_that_is_damaged_inside_is_refused(tmp_path: Path) -> None:
 
 
 def test_batches_that_were_walked_before_are_written_unchanged(tmp_path: Path) -> None:
-    """The codec of the topic has changed since."""
+    """The topic's codec has changed since the walk."""
     log, sent = opened(tmp_path, Codec.ZSTD), values()
     log.append(sent, 1, NOON, walk=Walk.DONE)
     assert stored(log)[16:] == sent[16:]

@@ -76,7 +76,7 @@ API: Final = control(
     DescribeClusterRequest,
     (0, 2),
     handle,
-    # for the cluster's authorized operations alone
+    # Only the cluster's authorized operations need this right.
     needs=DESCRIBE_CLUSTER,
     errors=error_codes.Errors(
         "schema (v1); KIP-919: v0 has only one kind of endpoint",

@@ -134,7 +134,7 @@ API: Final = Api(
     messages.FetchRequest,
     (4, 18),
     decoded(read, handle, speed=SPEED),
-    # fetches of replicas are refused to everyone
+    # Fetches with a replica id are refused, whatever rights a client has.
     needs=needs((Operation.READ, ResourceType.TOPIC)),
     errors=fetch_wire.ERRORS,
     most_elements=fetch_wire.MOST_PARTITIONS,

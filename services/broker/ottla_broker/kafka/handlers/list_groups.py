@@ -62,7 +62,7 @@ API: Final = control(
     ListGroupsRequest,
     (0, 5),
     handle,
-    # one of them
+    # Either right is enough.
     needs=needs((Operation.DESCRIBE, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.GROUP)),
     errors=error_codes.Errors(
         "ListGroupsResponse: a moving shard is reported as loading, so that clients retry",

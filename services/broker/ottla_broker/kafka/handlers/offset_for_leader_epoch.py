@@ -53,7 +53,7 @@ API: Final = control(
     OffsetForLeaderEpochRequest,
     (2, 4),
     handle,
-    # one of them
+    # Either right is enough.
     needs=needs((Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC)),
     errors=error_codes.Errors(
         "OffsetsForLeaderEpochResponse; KIP-320",

@@ -82,7 +82,7 @@ API: Final = control(
     OttlaCallRequest,
     (0, 0),
     handle,
-    # each method has its own needs
+    # Each method has its own needs.
     needs=NOTHING,
     errors=error_codes.Errors("the private API; the errors of its methods are in their own responses"),
 )

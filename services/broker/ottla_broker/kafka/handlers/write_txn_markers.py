@@ -91,7 +91,7 @@ API: Final = control(
     WriteTxnMarkersRequest,
     (1, 2),
     handle,
-    # one of them
+    # Either right is enough.
     needs=needs((Operation.ALTER, ResourceType.CLUSTER), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER)),
     errors=error_codes.Errors(
         "WriteTxnMarkersResponse; KIP-1228",

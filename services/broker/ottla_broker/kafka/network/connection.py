@@ -329,7 +329,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             return read_token_head(data, at) if left_bytes >= SIZE_BYTES else None
         if left_bytes >= HEAD_BYTES:
             return read_head(data, at)
-        if left_bytes >= SIZE_BYTES:  # a frame that is too short may be all that comes
+        if left_bytes >= SIZE_BYTES:  # nothing may follow a frame that is too short
             self._context.limits.check_size(None, read_token_head(data, at).size_bytes, is_known=self._is_known)
         return None
 
