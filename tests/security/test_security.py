@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.regressions.judge import Judge, Verdict
 from tests.security import calls, port_fuzz
+from tests.security.burst import Burst, Phases
 from tests.security.doors import found_in, fuzzed_broker
 from tests.security.mutants import MUTANTS
 
@@ -28,6 +29,20 @@ def test_bytes_that_nobody_should_send_end_their_own_connection_alone(tmp_path: 
             assert told.wrong == []
             assert told.cases == _CASES
         assert found_in(stack) == []
+
+
+@pytest.mark.parametrize(
+    ("phases", "wrong"),
+    [
+        (Phases(1.0, 1.9, 2.0), []),
+        (Phases(1.0, 2.3, 2.3), ["2.30 times as long beside the burst"]),
+        (Phases(1.0, 1.5, 1.9), ["1.27 times as long as with the burst at another broker"]),
+    ],
+)
+def test_a_burst_is_judged_by_its_cost_and_by_the_brokers_part_in_it(phases: Phases, wrong: list[str]) -> None:
+    found = Burst(rounds=[phases]).wrong
+    assert len(found) == len(wrong)
+    assert all(text in each for text, each in zip(wrong, found, strict=True))
 
 
 @pytest.mark.parametrize("name", _NOTICED)
