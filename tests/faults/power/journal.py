@@ -110,10 +110,7 @@ class Journal:
         sync()
         with self._lock:
             for line in lines:
-                self._on_names(line) if line[0] == "names" else self._write(line)
-                if line[0] == "bytes":
-                    self._bytes[line[1]] = line[2]
-                    (self._kept / f"{line[1]}{BEFORE}").unlink(missing_ok=True)
+                self._on_names(line) if line[0] == "names" else self._on_bytes(line)
 
     # ---- syncs -----------------------------------------------------------------------------------------------------
 
@@ -135,9 +132,7 @@ class Journal:
                 self._keep(status.st_ino, path)
             sync(fd)
             with self._lock:
-                self._bytes[status.st_ino] = status.st_size
-                self._write(["bytes", status.st_ino, status.st_size])
-                (self._kept / f"{status.st_ino}{BEFORE}").unlink(missing_ok=True)
+                self._on_bytes(["bytes", status.st_ino, status.st_size])
 
         return synced
 
@@ -150,6 +145,13 @@ class Journal:
     def _bytes_lines(self, directory: Path) -> list[Line]:
         with os.scandir(directory) as entries:
             return [["bytes", each.inode(), each.stat().st_size] for each in entries if each.is_file()]
+
+    def _on_bytes(self, line: Line) -> None:
+        """Note the durable size of a file. What was there before an overwrite can't come back."""
+        _, inode, size = line
+        self._bytes[inode] = size
+        self._write(line)
+        (self._kept / f"{inode}{BEFORE}").unlink(missing_ok=True)
 
     def _on_names(self, line: Line) -> None:
         """Note the durable names; what is gone from the directory for certain can't come back."""
