@@ -9,6 +9,7 @@ from tests.growth.verdict import Bound
 
 from ottla.machines.partitioner import CACHED_KEYS
 from ottla_broker.kafka.fetch_sessions import MAX_PARTITIONS, MAX_SESSIONS
+from ottla_core.cluster.history import MAX_TERMS
 from ottla_core.cluster.memory import HISTORY_REVISIONS
 from ottla_group_coordinator.machines.history import KEPT
 
@@ -39,6 +40,8 @@ _CHECKPOINTS: Final = (
 
 _STRETCHES: Final = "of a compacted topic a mirror maps up to 65,536 stretches, and then thins them"
 
+_TERMS: Final = "the cluster keeps its last controllers' terms: a service finds by them where a restored store parts"
+
 _HEAP: Final = "what a timer that was moved leaves in the heap is taken out once it outgrows what is set"
 
 BOUNDS: Final = (
@@ -66,6 +69,9 @@ BOUNDS: Final = (
     Bound("outside: ottla_core.records.leader_epochs.EpochStart", 2000, _EPOCHS),
     Bound("outside: files leader-epoch-checkpoint", 20_000, _EPOCHS),
     Bound("outside: ottla_core.cluster.store.*", 2 * HISTORY_REVISIONS * 100, _HISTORY),
+    Bound("outside: keys */terms", 64 * MAX_TERMS, _TERMS),
+    # Each service that reads the metadata has its own copy.
+    Bound("outside: ottla_core.cluster.history.Term", 20 * MAX_TERMS, _TERMS),
     Bound("module: cache of ottla_group_coordinator.machines.records._names", 1000, "a cache of that size"),
     Bound("outside: ottla_broker.kafka.*fetch_*", 2 * BROKERS * MAX_PARTITIONS, _SESSIONS),
     Bound("outside: ottla_broker.replication.fetch_purgatory.DelayedFetch", BROKERS * MAX_SESSIONS, _SESSIONS),

@@ -227,8 +227,8 @@ def test_every_shard_has_an_owner(admin: ottla.Admin) -> None:
 def test_a_groups_story(admin: ottla.Admin, cluster: Cluster, name: str) -> None:
     admin.topics.create(name, partitions=1)
     with ottla.Consumer(name, bootstrap=cluster.bootstrap, group=name) as consumer:
-        consumer.poll(0.1)
-        wait_until(lambda: any(event.kind == "joined" for event in admin.groups.explain(name)))
+        wait_until(lambda: not consumer.poll(0.1) and consumer.assignment())
+        assert any(event.kind == "joined" for event in admin.groups.explain(name))
 
 
 def test_batches_are_imported_at_their_offsets(admin: ottla.Admin, name: str) -> None:
