@@ -6,7 +6,6 @@ listener) are known before the walk, and so is what all of a service's parts sha
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Final
@@ -17,6 +16,7 @@ from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_controller.leadership import Leadership
 from ottla_core.coordination.runtime import OwnedShards
+from ottla_core.event_loop.thread_frames import thread_frames
 from ottla_core.process.lifecycle import ServiceApp
 from ottla_mirror.app import Flows
 from ottla_mirror.flow import Flow
@@ -85,7 +85,7 @@ class Roles:
     def roots(self) -> Iterator[Root]:
         for name, app in self._apps:
             yield Root(self._by_id[id(app)], name.rpartition("-")[0], app)
-        for thread, frame in sys._current_frames().items():
+        for thread, frame in thread_frames().items():
             if thread in self._threads:
                 yield from _roots_of(frame, self._threads[thread])
 

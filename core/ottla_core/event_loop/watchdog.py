@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Final
 
+from ottla_core.event_loop.thread_frames import thread_frames
 from ottla_core.telemetry import Counter, Metrics
 
 LIMIT_S: Final = 0.1
@@ -144,7 +145,7 @@ def _innermost_calls(thread_id: int) -> list[str]:
     sys.setswitchinterval(_UNDISTURBED_S)
     try:
         calls: list[tuple[CodeType, int]] = []
-        frame = sys._current_frames().get(thread_id)
+        frame = thread_frames().get(thread_id)
         while frame is not None and len(calls) < _FRAMES:
             calls.append((frame.f_code, frame.f_lineno))
             frame = frame.f_back

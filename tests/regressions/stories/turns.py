@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import replace
 
 from tests.regressions.injection import constant, instead_of, skipped
@@ -199,6 +200,11 @@ STORIES = (
         "isrs-shrink-before-leaders-move",
         "When a broker shut down, its ISRs shrank before its leaderships moved: the last moved three times as late",
         instead_of("ottla_controller.reconcile:available", _all_that_live),
+    ),
+    Story(
+        "frames-of-threads-stop-a-process",
+        "The watchdog asked for the frames of all threads. If garbage was collected meanwhile, the process stood still",
+        instead_of("ottla_core.event_loop.thread_frames:thread_frames", lambda original: sys._current_frames()),
     ),
     Story(
         "idle-logs-write-their-epochs",
