@@ -32,8 +32,9 @@ class GroupCalls:
     """`async with GroupCalls(stack) as calls`: every shard has an owner by then."""
 
     def __init__(self, stack: RunningStack) -> None:
+        host = getattr(stack.plan, "host", "127.0.0.1")  # a commit that `make bench-before` compares has no other
         self._coordinators: Final = {
-            service.name: str(HostPort(stack.plan.host, service.port))
+            service.name: str(HostPort(host, service.port))
             for service in stack.plan.services()
             if service.name.startswith("group-coordinator-")
         }
