@@ -24,6 +24,7 @@ from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.cluster.acl_entries import entry_of
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import CreateAclsRequest, CreateAclsResponse
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
@@ -35,19 +36,21 @@ _Result: TypeAlias = CreateAclsResponse.AclCreationResult
 
 
 async def handle(backend: Backend, request: CreateAclsRequest, context: KafkaContext) -> CreateAclsResponse:
-    acls = [_acl(creation) for creation in request.creations]
     try:
         check_enabled(context.access)
         context.access.check(Operation.ALTER)
-        forwarded = pb.CreateAclsRequest(acls=map(entry_of, acls))
+        acls = await sliced(_acl, request.creations)
+        forwarded = pb.CreateAclsRequest(acls=await sliced(entry_of, acls))
         response = await forward(
             backend, Controller.CREATE_ACLS, forwarded, principal=context.caller.principal, limit_s=UNTIMED_S
         )
     except OttlaError as error:
-        return CreateAclsResponse(results=[_Result(**error_fields(error)) for _ in acls])
+        fields = error_fields(error)
+        return CreateAclsResponse(results=await sliced(lambda _: _Result(**fields), request.creations))
     created = [acl for acl, error in zip(acls, response.results, strict=True) if not error.code]
     await until_known(backend, partial(_has, created))
-    return CreateAclsResponse(results=[_Result(**reported_fields(error)) for error in response.results])
+    results = await sliced(lambda error: _Result(**reported_fields(error)), response.results)
+    return CreateAclsResponse(results=results)
 
 
 def _acl(creation: CreateAclsRequest.AclCreation) -> Acl:

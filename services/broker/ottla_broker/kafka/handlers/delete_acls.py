@@ -24,6 +24,7 @@ from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.cluster.acl_entries import acl_of, entry_of_filter
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DeleteAclsRequest, DeleteAclsResponse
 from ottla_core.security.acl import Acl
 from ottla_proto import controller_pb2 as pb
@@ -38,17 +39,20 @@ async def handle(backend: Backend, request: DeleteAclsRequest, context: KafkaCon
     try:
         check_enabled(context.access)
         context.access.check(Operation.ALTER)
-        forwarded = pb.DeleteAclsRequest(filters=[entry_of_filter(filter_of(each)) for each in request.filters])
+        filters = await sliced(lambda each: entry_of_filter(filter_of(each)), request.filters)
+        forwarded = pb.DeleteAclsRequest(filters=filters)
         response = await forward(
             backend, Controller.DELETE_ACLS, forwarded, principal=context.caller.principal, limit_s=UNTIMED_S
         )
     except OttlaError as error:
-        return DeleteAclsResponse(filter_results=[_Result(**error_fields(error)) for _ in request.filters])
-    deleted = [acl_of(entry) for result in response.results for entry in result.acls]
+        fields = error_fields(error)
+        return DeleteAclsResponse(filter_results=await sliced(lambda _: _Result(**fields), request.filters))
+    deleted = await sliced(acl_of, (entry for result in response.results for entry in result.acls))
     await until_known(backend, partial(_lacks, deleted))
+    time_slice = Slice()
     return DeleteAclsResponse(
         filter_results=[
-            _Result(**reported_fields(result.error), matching_acls=[_matched(entry) for entry in result.acls])
+            _Result(**reported_fields(result.error), matching_acls=await sliced(_matched, result.acls, time_slice))
             for result in response.results
         ]
     )
