@@ -32,7 +32,8 @@ class GroupCalls:
     """`async with GroupCalls(stack) as calls`: every shard has an owner by then."""
 
     def __init__(self, stack: RunningStack) -> None:
-        host = getattr(stack.plan, "host", "127.0.0.1")  # a commit that `make bench-before` compares has no other
+        # `make bench-before` also measures older commits, whose plans have no host because it is always this one.
+        host = getattr(stack.plan, "host", "127.0.0.1")
         self._coordinators: Final = {
             service.name: str(HostPort(host, service.port))
             for service in stack.plan.services()
