@@ -107,6 +107,12 @@ class OpenFiles:
             self._renamed += 1
             self._files.pop(path, None)
 
+    def forget_all(self) -> None:
+        """Close every file, because the data directory is closed: the last reader of each frees its space."""
+        with self._lock:
+            self._renamed += 1
+            self._files.clear()
+
 
 class Disk:
     """The device under one data directory: whether it can still be trusted, its open files, and what is to unlink."""

@@ -541,6 +541,7 @@ class LogDir:
             self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, f"{text}\n")
             self._vouch = vouch
         finally:
+            self.disk.files.forget_all()
             self._lock.release()
 
     def abandon(self) -> None:

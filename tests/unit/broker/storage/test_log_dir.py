@@ -116,6 +116,15 @@ class TestIdentity:
         first.close({}, now_ms=NOON)
         opened(tmp_path).close({}, now_ms=NOON)
 
+    @pytest.mark.parametrize("end", ["close", "abandon"])
+    def test_its_end_closes_the_files_of_segments(self, tmp_path: Path, end: str) -> None:
+        """A test's process runs many clusters. A full disk would not get the space of a deleted directory back."""
+        log_dir = opened(tmp_path)
+        fill(log := log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 30)
+        assert any(segment.open_file() for segment in log.segments)
+        log_dir.close({}, now_ms=NOON) if end == "close" else log_dir.abandon()
+        assert [segment.open_file() for segment in log.segments] == [None] * len(log.segments)
+
     def test_the_lock_ends_with_its_process(self, tmp_path: Path) -> None:
         holds = f"import sys; sys.path[:] = {sys.path!r}\nfrom pathlib import Path\n"
         holds += "from ottla_broker.storage.identity import DirectoryLock\n"
