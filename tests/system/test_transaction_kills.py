@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import confluent_kafka
 import pytest
+import transactional_client
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from transactional_client import OFFSETS, PARTITIONS
 from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.testing import Cluster
 
 RACKS: Final = ("r0", "r1", "r2")
-PARTITIONS: Final = tuple((topic, number) for topic in ("a", "b") for number in range(2))
-OFFSETS: Final = TopicPartition("a", 0)
-TIMEOUT_MS: Final = 2_000
 KILLS: Final = 9
 ENOUGH: Final = 20
 
@@ -38,75 +40,57 @@ class Written:
     committed: bool | None = False
 
 
-@dataclass
 class Load:
-    """One producer after the other under a transactional id, and their group of that name."""
+    """A client under a transactional id, with a group of its own. If its process ends, another one goes on."""
 
-    cluster: Cluster
-    name: str
-    first: int
-    written: dict[int, Written] = field(default_factory=dict)
-    stopping: bool = False
-    error: str = ""
-    """The last error with which a producer ended."""
+    def __init__(self, cluster: Cluster, name: str, first: int) -> None:
+        self.name: Final = name
+        self.group: Final = f"{name}-{first}"
+        self.first: Final = first
+        self.written: Final[dict[int, Written]] = {}
+        self.stopping = False
+        self.error = ""
+        """The last error with which a producer ended."""
+        self._bootstrap: Final = cluster.bootstrap
+        self._process: subprocess.Popen[str] | None = None
+        self._thread: Final = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
-    def run(self) -> None:
-        randomness, made = random.Random(self.first), None
-        group = {"bootstrap.servers": self.cluster.bootstrap, "group.id": f"{self.name}-{self.first}"}
-        consumer = confluent_kafka.Consumer(group)
+    def _run(self) -> None:
         while not self.stopping:
-            try:
-                made = made or self._producer()
-                made = self._write(made, consumer, randomness)
-            except KafkaException as raised:
-                self.error = str(raised)
-                made = None  # fenced by the other one, or by the timeout
-        consumer.close()
+            first = max(self.written, default=self.first - 1) + 1
+            words = (self._bootstrap, self.name, self.group, str(first), str(LIMIT_S))
+            command = [sys.executable, transactional_client.__file__, *words]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+                self._process = process
+                if self.stopping:
+                    self.stop()
+                assert process.stdout is not None
+                for line in process.stdout:
+                    self._note(**json.loads(line))
 
-    def _producer(self) -> confluent_kafka.Producer:
-        made = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": self.cluster.bootstrap,
-                "transactional.id": self.name,
-                "transaction.timeout.ms": TIMEOUT_MS,
-                "message.timeout.ms": TIMEOUT_MS,
-                "retry.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 0,
-            }
-        )
-        made.init_transactions(LIMIT_S)
-        return made
+    def stop(self) -> None:
+        """Let the client end after its present transaction."""
+        self.stopping = True
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
-    def _write(
-        self, made: confluent_kafka.Producer, consumer: confluent_kafka.Consumer, randomness: random.Random
-    ) -> confluent_kafka.Producer | None:
-        """One transaction; the producer of the next, None where this one leaves without an end."""
-        number = self.first + len(self.written)
-        written = self.written[number] = Written(randomness.sample(PARTITIONS, 3))
-        made.begin_transaction()
-        for topic, partition in written.partitions:
-            made.produce(topic, b"%d" % number, partition=partition)
-        offsets = [TopicPartition(OFFSETS.topic, OFFSETS.partition, number)]
-        made.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), LIMIT_S)
-        chance = randomness.random()
-        if chance < 0.05:
-            return None
-        if chance < 0.3:
-            made.flush(LIMIT_S)
-            made.abort_transaction(LIMIT_S)
-            return made
-        written.committed = None
-        try:
-            made.commit_transaction(LIMIT_S)
-        except KafkaException as raised:
-            if not raised.args[0].txn_requires_abort():
-                raise
-            written.committed = False
-            made.abort_transaction(LIMIT_S)
-            return made
-        written.committed = True
-        return made
+    def join(self) -> None:
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+
+    def _note(
+        self,
+        number: int = 0,
+        partitions: Sequence[tuple[str, int]] = (),
+        committed: bool | None = False,
+        error: str = "",
+    ) -> None:
+        self.error = error or self.error
+        if partitions:
+            self.written[number] = Written([(topic, partition) for topic, partition in partitions])
+        elif not error:
+            self.written[number].committed = committed
 
 
 @pytest.fixture
@@ -116,6 +100,14 @@ def cluster() -> Iterator[Cluster]:
             for topic in ("a", "b"):
                 admin.topics.create(topic, partitions=2, replicas=3, config={"min.insync.replicas": 2})
         yield cluster
+
+
+@pytest.fixture
+def loads(cluster: Cluster) -> Iterator[list[Load]]:
+    loads = [Load(cluster, name, n * 100_000) for n, name in enumerate(("alone", "alone too", "both", "both"))]
+    yield loads
+    for load in loads:
+        load.stop()
 
 
 def kill_some(cluster: Cluster) -> None:
@@ -181,11 +173,7 @@ def read(cluster: Cluster, rack: str = "") -> Found:
 
 
 @pytest.mark.rule(33, 35, 37, 38, 39, 43)
-def test_each_transaction_is_read_whole_or_not_at_all_whatever_is_killed(cluster: Cluster) -> None:
-    loads = [Load(cluster, name, n * 100_000) for n, name in enumerate(("alone", "alone too", "both", "both"))]
-    threads = [threading.Thread(target=load.run, daemon=True) for load in loads]
-    for thread in threads:
-        thread.start()
+def test_each_transaction_is_read_whole_or_not_at_all_whatever_is_killed(cluster: Cluster, loads: list[Load]) -> None:
     try:
         wait_until(lambda: all(load.written for load in loads))
     except AssertionError:
@@ -194,18 +182,16 @@ def test_each_transaction_is_read_whole_or_not_at_all_whatever_is_killed(cluster
     kill_some(cluster)
     wait_until(lambda: committed_of(loads) > ENOUGH)  # however slow the machine is
     for load in loads:
-        load.stopping = True
-    for thread in threads:
-        thread.join(LIMIT_S)
-        assert not thread.is_alive()
+        load.stop()
+    for load in loads:
+        load.join()
     wait_until(lambda: is_stable(cluster), limit_s=LIMIT_S)
     found, written = read(cluster), {n: each for load in loads for n, each in load.written.items()}
     assert {n: places for n, places in found.items() if places != sorted(written[n].partitions)} == {}, "torn, or twice"
     assert [n for n in found if written[n].committed is False] == [], "aborted"
     assert [n for n, each in written.items() if each.committed and n not in found] == [], "lost"
     for load in loads:
-        group = {"bootstrap.servers": cluster.bootstrap, "group.id": f"{load.name}-{load.first}"}
-        consumer = confluent_kafka.Consumer(group)
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": load.group})
         [offset] = consumer.committed([OFFSETS], LIMIT_S)
         consumer.close()
         assert offset.offset == max((n for n in load.written if n in found), default=-1001), load.name
