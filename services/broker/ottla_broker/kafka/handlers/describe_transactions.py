@@ -14,7 +14,7 @@ from ottla_broker.kafka.forwarding.transaction_calls import IDS_AT_ONCE, call
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import few_at_once
+from ottla_core.event_loop.slices import few_at_once, sliced
 from ottla_core.kafka.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla_core.rpc.status import error_message
 from ottla_core.security.resource import ResourceType
@@ -32,7 +32,7 @@ async def handle(
 ) -> DescribeTransactionsResponse:
     requested = list(dict.fromkeys(request.transactional_ids))  # each once, however often it is named
     described = await few_at_once(partial(_describe, backend, context.access), requested, at_once=IDS_AT_ONCE)
-    states = [_reported(entry, context.access) for entry in described]
+    states = await sliced(partial(_reported, context.access), described)
     return DescribeTransactionsResponse(transaction_states=states)
 
 
@@ -45,7 +45,7 @@ async def _describe(backend: Backend, access: Access, transactional_id: str) -> 
         return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
 
 
-def _reported(found: pb.TransactionDescription, access: Access) -> _State:
+def _reported(access: Access, found: pb.TransactionDescription) -> _State:
     """Report a transaction, without the topics that the client may not describe."""
     by_topic: dict[str, list[int]] = {}
     for partition in found.partitions:
