@@ -14,7 +14,7 @@ from ottla_broker.kafka.forwarding.transaction_calls import IDS_AT_ONCE, call
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import few_at_once, sliced
+from ottla_core.event_loop.slices import few_at_once
 from ottla_core.kafka.messages import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla_core.rpc.status import error_message
 from ottla_core.security.resource import ResourceType
@@ -31,21 +31,21 @@ async def handle(
     backend: Backend, request: DescribeTransactionsRequest, context: KafkaContext
 ) -> DescribeTransactionsResponse:
     requested = list(dict.fromkeys(request.transactional_ids))  # each once, however often it is named
-    described = await few_at_once(partial(_describe, backend, context.access), requested, at_once=IDS_AT_ONCE)
-    states = await sliced(partial(_reported, context.access), described)
+    states = await few_at_once(partial(_described, backend, context.access), requested, at_once=IDS_AT_ONCE)
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-async def _describe(backend: Backend, access: Access, transactional_id: str) -> pb.TransactionDescription:
+async def _described(backend: Backend, access: Access, transactional_id: str) -> _State:
     request = pb.DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
         access.check(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-        return (await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)).transactions[0]
+        found = (await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)).transactions[0]
     except OttlaError as error:
-        return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
+        found = pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
+    return _reported(found, access)
 
 
-def _reported(access: Access, found: pb.TransactionDescription) -> _State:
+def _reported(found: pb.TransactionDescription, access: Access) -> _State:
     """Report a transaction, without the topics that the client may not describe."""
     by_topic: dict[str, list[int]] = {}
     for partition in found.partitions:
