@@ -17,6 +17,9 @@ LONG_S: Final = 0.02
 YOUNG: Final = 5_000
 """How many new objects there are before the next look at them. With Python's 700, looks take a tenth of the CPU time in
 which thousands of partitions change, and find nothing. With four times as many, one look would last too long."""
+GROWN: Final = 2
+"""How many looks at tens of thousands of objects go by before one at all objects since the last freeze. With Python's
+10, one large request may have made 600,000 of them by then, and that look takes 200 ms."""
 _ALL: Final = 2
 
 
@@ -30,7 +33,7 @@ class ShortLooks:
     def start(self) -> None:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(YOUNG, *self._former[1:])
+        gc.set_threshold(YOUNG, self._former[1], GROWN)
         gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from ottla_core.event_loop.slices import sliced
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import RpcHandler
 from ottla_proto.contracts import Method
@@ -46,16 +47,16 @@ def recorded(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
     async def handle_and_log(request: Any, context: RequestContext) -> Any:
         response = await handler(request, context)
         if not getattr(request, "validate_only", False):
-            _log.info("%s for %s: %s", method.name, _shown(context.principal), _listed(names_of(request)))
+            _log.info("%s for %s: %s", method.name, _shown(context.principal), await _listed(names_of(request)))
         return response
 
     return handle_and_log
 
 
-def _listed(names: Iterable[str]) -> str:
+async def _listed(names: Iterable[str]) -> str:
     rest = iter(names)
     listed = ", ".join(map(_shown, islice(rest, _MOST_NAMED)))
-    more = sum(1 for _ in rest)
+    more = len(await sliced(lambda _: None, rest))
     return f"{listed} and {more} others" if more else listed or "all"
 
 

@@ -13,6 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
+from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+from google.protobuf.message import Message
+
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.acls import decide_create_acls, decide_delete_acls
 from ottla_controller.machines.brokers import decide_controlled_shutdown
@@ -52,7 +55,7 @@ from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.cluster.proof import check_proof
 from ottla_core.configs.config_values import Effective
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import sliced
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka_formats.kafka_uuid import random_uuid
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.context import RequestContext
@@ -63,6 +66,7 @@ from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
 T = TypeVar("T")
+ItemT = TypeVar("ItemT", bound=Message)
 
 _log = logging.getLogger(__name__)
 Decide = Callable[[ClusterImage], Decision[T]]
@@ -116,41 +120,44 @@ class ControllerService:
 
     async def create_topics(self, request: pb.CreateTopicsRequest, context: RequestContext) -> pb.CreateTopicsResponse:
         self._leadership.journal()
-        check_no_duplicates(topic.name for topic in request.topics)
-        return pb.CreateTopicsResponse(
-            topics=[await self._create_topic(topic, dry=request.validate_only) for topic in request.topics]
-        )
+        check_no_duplicates(await sliced(lambda topic: topic.name, request.topics))
+        response = pb.CreateTopicsResponse()
+        await _add_each(response.topics, partial(self._create_topic, dry=request.validate_only), request.topics)
+        return response
 
     async def delete_topics(self, request: pb.DeleteTopicsRequest, context: RequestContext) -> pb.DeleteTopicsResponse:
         self._leadership.journal()
         check_no_duplicates(request.names)
-        check_no_duplicates(topic_id.hex() for topic_id in request.topic_ids)
-        deleted = [await self._delete_topic(name) for name in request.names]
-        deleted += [await self._delete_topic_by_id(TopicId(topic_id)) for topic_id in request.topic_ids]
-        return pb.DeleteTopicsResponse(topics=deleted)
+        check_no_duplicates(await sliced(bytes.hex, request.topic_ids))
+        response = pb.DeleteTopicsResponse()
+        await _add_each(response.topics, self._delete_topic, request.names)
+        await _add_each(response.topics, self._delete_topic_by_id, map(TopicId, request.topic_ids))
+        return response
 
     async def create_partitions(
         self, request: pb.CreatePartitionsRequest, context: RequestContext
     ) -> pb.CreatePartitionsResponse:
         self._leadership.journal()
-        check_no_duplicates(topic.name for topic in request.topics)
-        return pb.CreatePartitionsResponse(
-            topics=[await self._create_partitions(topic, dry=request.validate_only) for topic in request.topics]
-        )
+        check_no_duplicates(await sliced(lambda topic: topic.name, request.topics))
+        response = pb.CreatePartitionsResponse()
+        await _add_each(response.topics, partial(self._create_partitions, dry=request.validate_only), request.topics)
+        return response
 
     async def describe_configs(
         self, request: pb.DescribeConfigsRequest, context: RequestContext
     ) -> pb.DescribeConfigsResponse:
         self._leadership.journal()
-        _check_number(request.resources)
-        return pb.DescribeConfigsResponse(resources=await sliced(self._describe, request.resources))
+        await _check_number(request.resources)
+        response = pb.DescribeConfigsResponse()
+        await sliced(lambda resource: response.resources.append(self._describe(resource)), request.resources)
+        return response
 
     async def alter_configs(self, request: pb.AlterConfigsRequest, context: RequestContext) -> pb.AlterConfigsResponse:
         self._leadership.journal()
-        _check_number(altered.resource for altered in request.resources)
-        return pb.AlterConfigsResponse(
-            resources=[await self._alter(altered, dry=request.validate_only) for altered in request.resources]
-        )
+        await _check_number(altered.resource for altered in request.resources)
+        response = pb.AlterConfigsResponse()
+        await _add_each(response.resources, partial(self._alter, dry=request.validate_only), request.resources)
+        return response
 
     async def allocate_producer_ids(
         self, request: pb.AllocateProducerIdsRequest, context: RequestContext
@@ -221,11 +228,15 @@ class ControllerService:
         if request.all_partitions:
             candidates = self._index.where(unpreferred if kind is ElectionType.PREFERRED else leaderless)
             return pb.ElectLeadersResponse(partitions=await self._elect(kind, sorted(candidates)))
-        check_once((p.topic, p.partition) for p in request.partitions)
-        known = [p for p in request.partitions if p.topic in image.topics]
-        unknown = [_no_such_topic(p) for p in request.partitions if p.topic not in image.topics]
-        requested = [PartitionId(image.topics[p.topic].id, p.partition) for p in known]
-        return pb.ElectLeadersResponse(partitions=[*await self._elect(kind, requested), *unknown])
+        named = await sliced(lambda p: (p.topic, p.partition), request.partitions)
+        check_once(named)
+        known = ((topic, number) for topic, number in named if topic in image.topics)
+        requested = await sliced(lambda p: PartitionId(image.topics[p[0]].id, p[1]), known)
+        response = pb.ElectLeadersResponse()
+        await sliced(response.partitions.append, await self._elect(kind, requested))
+        unknown = (p for p in named if p[0] not in image.topics)
+        await sliced(lambda p: response.partitions.append(_no_such_topic(*p)), unknown)
+        return response
 
     async def release_shard(self, request: pb.ReleaseShardRequest, context: RequestContext) -> pb.ReleaseShardResponse:
         self._leadership.journal()
@@ -264,19 +275,23 @@ class ControllerService:
         return pb.DeclareRestoredResponse(count=count)
 
     async def create_acls(self, request: pb.CreateAclsRequest, context: RequestContext) -> pb.CreateAclsResponse:
-        acls = [acl_of(entry) for entry in request.acls]
+        acls = await sliced(acl_of, request.acls)
         results = await self._commit(partial(decide_create_acls, acls=acls, new_id=random_uuid))
-        return pb.CreateAclsResponse(results=[Error() if error is None else error_message(error) for error in results])
+        response = pb.CreateAclsResponse()
+        await sliced(lambda e: response.results.append(Error() if e is None else error_message(e)), results)
+        return response
 
     async def delete_acls(self, request: pb.DeleteAclsRequest, context: RequestContext) -> pb.DeleteAclsResponse:
-        filters = [filter_of(entry) for entry in request.filters]
+        filters = await sliced(filter_of, request.filters)
         results = await self._commit(partial(decide_delete_acls, filters=filters))
-        return pb.DeleteAclsResponse(results=[_deleted(result) for result in results])
+        response = pb.DeleteAclsResponse()
+        await sliced(lambda result: response.results.append(_deleted(result)), results)
+        return response
 
     async def alter_scram_credentials(
         self, request: pb.AlterScramCredentialsRequest, context: RequestContext
     ) -> pb.AlterScramCredentialsResponse:
-        changes = [_scram_change(change) for change in request.changes]
+        changes = await sliced(_scram_change, request.changes)
         results = await self._commit(partial(decide_alter_scram, changes=changes))
         return pb.AlterScramCredentialsResponse(
             users=[
@@ -317,8 +332,8 @@ class ControllerService:
             topic.name,
             topic.partitions,
             topic.replication_factor,
-            dict(topic.configs),
-            tuple((a.partition, tuple(a.replicas)) for a in topic.assignments),
+            dict(await sliced(lambda config: config, topic.configs.items())),
+            tuple(await sliced(lambda a: (a.partition, tuple(a.replicas)), topic.assignments)),
         )
 
         def decide(image: ClusterImage) -> Decision[TopicCreated]:
@@ -356,7 +371,7 @@ class ControllerService:
             decide_create_partitions,
             name=topic.name,
             total_count=topic.total_count,
-            assignments=[tuple(a.replicas) for a in topic.assignments],
+            assignments=await sliced(lambda a: tuple(a.replicas), topic.assignments),
         )
         try:
             self._check_room()
@@ -374,7 +389,7 @@ class ControllerService:
 
     async def _alter(self, altered: pb.ConfigsAltered, *, dry: bool) -> pb.ConfigsAlterResult:
         try:
-            resource, ops = _resource(altered.resource), [_op(op) for op in altered.ops]
+            resource, ops = _resource(altered.resource), await sliced(_op, altered.ops)
             decide = partial(decide_alter_configs, resource=resource, ops=ops)
             await self._commit(lambda image: with_elrs_emptied(image, decide(image)), dry=dry)
         except OttlaError as error:
@@ -409,6 +424,16 @@ class ControllerService:
             ) from None
 
 
+async def _add_each(
+    responses: RepeatedCompositeFieldContainer[ItemT], work: Callable[[T], Awaitable[ItemT]], elements: Iterable[T]
+) -> None:
+    """Do the work for one element after the other, and add what it returns."""
+    time_slice = Slice()
+    for element in elements:
+        responses.append(await work(element))
+        await time_slice.rest()
+
+
 def _logged(owner: str, warnings: Sequence[str], *, dry: bool) -> Sequence[str]:
     """Return `warnings`, after logging them, because Kafka's protocol has no place for them."""
     for warning in () if dry else warnings:
@@ -420,10 +445,10 @@ def _without_writes(decide: Decide[T]) -> Decide[T]:
     return lambda image: replace(decide(image), writes=())
 
 
-def _check_number(resources: Iterable[pb.ConfigResource]) -> None:
+async def _check_number(resources: Iterable[pb.ConfigResource]) -> None:
     """Raise INVALID_REQUEST for too many groups and subscriptions. The cluster bounds the number of topics and brokers,
     but a request may make up any number of resources that need not exist."""
-    if sum(resource.type in _NEED_NOT_BE for resource in resources) > _MOST_NAMED:
+    if sum(await sliced(lambda resource: resource.type in _NEED_NOT_BE, resources)) > _MOST_NAMED:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
             f"the request names more than {_MOST_NAMED:,} groups and subscriptions",
@@ -501,11 +526,9 @@ def _elected(topic: str, outcome: ElectionOutcome) -> pb.LeaderElected:
     )
 
 
-def _no_such_topic(partition: pb.PartitionOfTopic) -> pb.LeaderElected:
-    error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {partition.topic[:60]!r}")
-    return pb.LeaderElected(
-        topic=partition.topic, partition=partition.partition, error=error_message(error), leader=NO_LEADER
-    )
+def _no_such_topic(topic: str, partition: int) -> pb.LeaderElected:
+    error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic[:60]!r}")
+    return pb.LeaderElected(topic=topic, partition=partition, error=error_message(error), leader=NO_LEADER)
 
 
 def _entry(effective: Effective) -> pb.ConfigEntry:

@@ -63,9 +63,13 @@ async def denied(
     access: Access, operation: Operation, resources: Iterable[NamedResource]
 ) -> dict[tuple[int, str], OttlaError]:
     """Return an error for each resource on whose configs the client may not do the operation, by its type and name."""
-    named = dict.fromkeys((resource.resource_type, resource.resource_name) for resource in resources)
+    named = dict.fromkeys(await sliced(type_and_name, resources))
     errors = await sliced(lambda each: _refused(access, operation, *each), named)
     return {each: error for each, error in zip(named, errors, strict=True) if error is not None}
+
+
+def type_and_name(resource: NamedResource) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
 
 
 def _refused(access: Access, operation: Operation, kind: int, name: str) -> OttlaError | None:

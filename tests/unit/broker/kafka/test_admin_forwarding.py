@@ -492,3 +492,14 @@ async def test_a_broker_tells_of_itself_and_of_the_cluster_and_of_no_other_broke
     ]
     assert (told[0].error_message or "").startswith("Unexpected broker id, expected 0 or empty string, but received 1")
     assert [r.name for r in backend.requests[0].resources] == ["0", "", ""], "and the cluster's for synonyms"
+
+
+@pytest.mark.timeout(10)
+async def test_topics_named_twice_are_rejected_within_seconds() -> None:
+    backend: Any = AsksController(pb.DeleteTopicsResponse())
+    names = [f"t{n}" for n in range(49_000)]
+    request = messages.DeleteTopicsRequest(topics=[], topic_names=names * 2, timeout_ms=1)
+    answer = await delete_topics.handle(backend, request, request_of(5))
+    assert [(each.name, each.error_code) for each in answer.responses] == [
+        (n, ErrorCode.INVALID_REQUEST) for n in names
+    ]

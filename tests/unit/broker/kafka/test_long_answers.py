@@ -192,7 +192,7 @@ def resources() -> Coroutine[Any, Any, Any]:
 
 def describing() -> Coroutine[Any, Any, Any]:
     """Describe one topic, with as many partitions as fit into one response."""
-    backend: Any = Told(image=LARGE)
+    backend: Any = Told(image=LARGE, threads=DiskThreads())
     asked = DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequest.TopicRequest(name="t")])
     return describe_topic_partitions.handle(backend, asked, request(0))
 

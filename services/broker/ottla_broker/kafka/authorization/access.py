@@ -75,7 +75,8 @@ class Access:
     ) -> dict[str, OttlaError]:
         """Return an error for each name on which the client may not do the operation."""
         hidden = await self.hidden(operation, resource_type, names)
-        return {name: _refusal(operation, resource_type, name) for name in hidden}
+        refusals = await sliced(lambda name: _refusal(operation, resource_type, name), hidden)
+        return dict(zip(hidden, refusals, strict=True))
 
     def as_of_now(self) -> Access:
         """Return what the client may do now, for a request that has waited. The result may be this very access."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
@@ -17,6 +17,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import shortened, text_of
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import sliced
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
@@ -123,10 +124,25 @@ def error_fields(error: OttlaError) -> dict[str, Any]:
     return {"error_code": int(error.code), "error_message": text_of(error)}
 
 
-def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
+async def fields_by_name(errors: Mapping[Name, OttlaError]) -> dict[Name, dict[str, Any]]:
+    return dict(zip(errors, await sliced(error_fields, errors.values()), strict=True))
+
+
+async def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
     """Return an error for each name that is there twice, because it is not clear which of the two is meant. The others
     go on, as in Kafka."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
+    counts: dict[Name, int] = defaultdict(int)
+
+    def count(name: Name) -> None:
+        counts[name] += 1
+
+    await sliced(count, names)
+    return ambiguous(counts)
+
+
+def ambiguous(counts: Mapping[Name, int]) -> dict[Name, OttlaError]:
+    """Return an error for each name that counts more than once."""
+    twice = [name for name, count in counts.items() if count > 1]
     if not twice:
         return {}
     first, rest = f"{twice[0]}"[:80], len(twice) - 1

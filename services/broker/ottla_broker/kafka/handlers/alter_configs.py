@@ -85,9 +85,10 @@ async def _results(
 ) -> list[ResultT]:
     """Return the result of each resource. This broker's own loggers are altered here, and all other resources by the
     controller."""
-    rejected = denied | named_twice((r.resource_type, r.resource_name) for r in resources)
-    once = [r for r in resources if (r.resource_type, r.resource_name) not in rejected]
-    stored = [r for r in once if r.resource_type != BROKER_LOGGER]
+    rejected = denied | await named_twice(map(config_numbers.type_and_name, resources))
+    stored = [r for r in resources if r.resource_type != BROKER_LOGGER]
+    if rejected:
+        stored = [r for r in stored if config_numbers.type_and_name(r) not in rejected]
     try:
         results = iter(await alter(stored) if stored else ())
     except OttlaError as error:
@@ -108,11 +109,13 @@ async def _results(
 
 async def _altered(backend: Backend, planned: _Planned, principal: str, *, validate_only: bool) -> list[dict[str, Any]]:
     """Carry out what is planned for each resource. Return the fields of its result."""
-    altered = [entry for entry in planned if not isinstance(entry, OttlaError)]
-    forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=validate_only)
+    forwarded = pb.AlterConfigsRequest(validate_only=validate_only)
+    await sliced(forwarded.resources.append, (entry for entry in planned if not isinstance(entry, OttlaError)))
     response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, principal=principal, limit_s=UNTIMED_S)
     results = iter(response.resources)
-    return [error_fields(item) if isinstance(item, OttlaError) else _fields_of(next(results)) for item in planned]
+    return await sliced(
+        lambda entry: error_fields(entry) if isinstance(entry, OttlaError) else _fields_of(next(results)), planned
+    )
 
 
 def _fields_of(result: pb.ConfigsAlterResult) -> dict[str, Any]:

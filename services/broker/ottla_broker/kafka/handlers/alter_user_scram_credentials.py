@@ -25,6 +25,7 @@ from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from ottla_core.security.scram import Mechanism, ScramCredential, mechanism_of
 from ottla_proto import controller_pb2 as pb
@@ -46,33 +47,40 @@ async def handle(
     results: dict[str, _Result | None] = dict.fromkeys(change.name for change in requested)
     refused = context.access.refused(Operation.ALTER)
     if refused is not None:
-        return AlterUserScramCredentialsResponse(results=[_Result(user=u, **error_fields(refused)) for u in results])
-    changes: list[pb.ScramChange] = []
+        return AlterUserScramCredentialsResponse(results=await _failed(results, refused))
+    changes, time_slice = list[pb.ScramChange](), Slice()
     for change in requested:
+        await time_slice.rest()
         try:
             changes.append(_forwarded(change))
         except OttlaError as error:
             results[change.name] = _Result(user=change.name, **error_fields(error))
     changes = [change for change in changes if results[change.user] is None]
     try:
-        response = await _alter(backend, changes, context.caller.principal)
+        altered = await _altered(backend, changes, context.caller.principal)
     except OttlaError as error:
-        results |= {change.user: _Result(user=change.user, **error_fields(error)) for change in changes}
-    else:
-        results |= {each.user: _Result(user=each.user, **reported_fields(each.error)) for each in response.users}
+        altered = await _failed((change.user for change in changes), error)
+    results |= {result.user: result for result in altered}
     return AlterUserScramCredentialsResponse(results=[result for result in results.values() if result is not None])
 
 
-async def _alter(backend: Backend, changes: list[pb.ScramChange], principal: str) -> pb.AlterScramCredentialsResponse:
+async def _failed(users: Iterable[str], error: OttlaError) -> list[_Result]:
+    fields = error_fields(error)
+    return await sliced(lambda user: _Result(user=user, **fields), users)
+
+
+async def _altered(backend: Backend, changes: list[pb.ScramChange], principal: str) -> list[_Result]:
     if not changes:
-        return pb.AlterScramCredentialsResponse()
-    request = pb.AlterScramCredentialsRequest(changes=changes)
+        return []
+    request = pb.AlterScramCredentialsRequest()
+    await sliced(request.changes.append, changes)
     response = await forward(
         backend, Controller.ALTER_SCRAM_CREDENTIALS, request, principal=principal, limit_s=UNTIMED_S
     )
-    altered = {each.user: None for each in response.users if not each.error.code}
+    results = await sliced(lambda each: _Result(user=each.user, **reported_fields(each.error)), response.users)
+    altered = {result.user for result in results if not result.error_code}
     await until_known(backend, partial(_has, [change for change in changes if change.user in altered]))
-    return response
+    return results
 
 
 def _forwarded(change: _Change) -> pb.ScramChange:

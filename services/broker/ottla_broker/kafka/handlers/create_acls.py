@@ -40,7 +40,8 @@ async def handle(backend: Backend, request: CreateAclsRequest, context: KafkaCon
         check_enabled(context.access)
         context.access.check(Operation.ALTER)
         acls = await sliced(_acl, request.creations)
-        forwarded = pb.CreateAclsRequest(acls=await sliced(entry_of, acls))
+        forwarded = pb.CreateAclsRequest()
+        await sliced(lambda acl: forwarded.acls.append(entry_of(acl)), acls)
         response = await forward(
             backend, Controller.CREATE_ACLS, forwarded, principal=context.caller.principal, limit_s=UNTIMED_S
         )

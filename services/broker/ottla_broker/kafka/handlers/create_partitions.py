@@ -13,6 +13,7 @@ from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding.controller_calls import (
     error_fields,
+    fields_by_name,
     forward,
     limit_s,
     named_twice,
@@ -36,14 +37,13 @@ _Result: TypeAlias = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 async def handle(backend: Backend, request: CreatePartitionsRequest, context: KafkaContext) -> CreatePartitionsResponse:
     denied = await context.access.denied(Operation.ALTER, ResourceType.TOPIC, (t.name for t in request.topics))
-    rejected = denied | named_twice(topic.name for topic in request.topics)
-    results = {name: error_fields(error) for name, error in rejected.items()}
+    results = await fields_by_name(denied | await named_twice(topic.name for topic in request.topics))
     requested = [topic for topic in request.topics if topic.name not in results]
     try:
         if requested:
             results |= await _grown(backend, requested, request, context.caller.principal)
     except OttlaError as error:
-        results |= {topic.name: error_fields(error) for topic in requested}
+        results |= dict.fromkeys((topic.name for topic in requested), error_fields(error))
     responses = await sliced(lambda entry: _Result(name=entry[0], **entry[1]), results.items())
     return CreatePartitionsResponse(results=responses)
 
@@ -55,9 +55,8 @@ async def _grown(
     principal: str,
 ) -> dict[str, dict[str, Any]]:
     """Return the error of each topic, or none."""
-    forwarded = pb.CreatePartitionsRequest(
-        topics=await translated(backend, _increase, topics), validate_only=request.validate_only
-    )
+    forwarded = pb.CreatePartitionsRequest(validate_only=request.validate_only)
+    await sliced(forwarded.topics.append, await translated(backend, _increase, topics))
     response = await forward(
         backend,
         Controller.CREATE_PARTITIONS,
@@ -65,11 +64,11 @@ async def _grown(
         principal=principal,
         limit_s=limit_s(request.timeout_ms),
     )
+    results = dict(await sliced(lambda topic: (topic.name, reported_fields(topic.error)), response.topics))
     if not request.validate_only:
-        done = {topic.name for topic in response.topics if not topic.error.code}
-        counts = {topic.name: topic.count for topic in topics if topic.name in done}
+        counts = {topic.name: topic.count for topic in topics if not results[topic.name]["error_code"]}
         await until_known(backend, lambda image: all(_count(image, name) >= n for name, n in counts.items()))
-    return {topic.name: reported_fields(topic.error) for topic in response.topics}
+    return results
 
 
 def _increase(topic: CreatePartitionsRequest.CreatePartitionsTopic) -> pb.PartitionIncrease:

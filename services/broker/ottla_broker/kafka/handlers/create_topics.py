@@ -6,6 +6,7 @@ id (KIP-516).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -14,7 +15,9 @@ from ottla_broker.kafka.authorization.needs import needs
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.config_numbers import SOURCES
 from ottla_broker.kafka.forwarding.controller_calls import (
+    ambiguous,
     error_fields,
+    fields_by_name,
     forward,
     limit_s,
     named_twice,
@@ -44,15 +47,14 @@ _CONFIGS_FROM: Final = 5
 async def handle(backend: Backend, request: CreateTopicsRequest, context: KafkaContext) -> CreateTopicsResponse:
     access, names = context.access, dict.fromkeys(t.name for t in request.topics)
     denied = {} if access.allows(Operation.CREATE) else await access.denied(Operation.CREATE, ResourceType.TOPIC, names)
-    rejected = denied | named_twice(topic.name for topic in request.topics)
-    results = {name: error_fields(error) for name, error in rejected.items()}
+    results = await fields_by_name(denied | await named_twice(topic.name for topic in request.topics))
     requested = [topic for topic in request.topics if topic.name not in results]
     try:
         if requested:
             hidden = await access.denied(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, (t.name for t in requested))
             results |= await _created(backend, requested, request, context, hidden)
     except OttlaError as error:
-        results |= {topic.name: error_fields(error) for topic in requested}
+        results |= dict.fromkeys((topic.name for topic in requested), error_fields(error))
     named = sorted(names, key=denied.__contains__)  # denied ones come last, as in Kafka
     topics = await sliced(lambda name: _Topic(name=name, **results[name]), named)
     return CreateTopicsResponse(topics=topics)
@@ -67,8 +69,9 @@ async def _created(
 ) -> dict[str, dict[str, Any]]:
     """Return the fields of each topic's response. `hidden` has the topics whose configs the client may not see."""
     results: dict[str, dict[str, Any]] = {}
-    forwarded = pb.CreateTopicsRequest(validate_only=request.validate_only)
+    forwarded, slice_ = pb.CreateTopicsRequest(validate_only=request.validate_only), Slice()
     for topic, new in zip(topics, await translated(backend, _new_topic, topics), strict=True):
+        await slice_.rest()
         if isinstance(new, OttlaError):
             results[topic.name] = error_fields(new)
         else:
@@ -80,10 +83,6 @@ async def _created(
         principal=context.caller.principal,
         limit_s=limit_s(request.timeout_ms),
     )
-    existing = [topic.name for topic in response.topics if not topic.error.code]
-    if not request.validate_only:
-        await until_known(backend, lambda image: all(name in image.topics for name in existing))
-    slice_ = Slice()
     for requested, made in zip(forwarded.topics, response.topics, strict=True):
         await slice_.rest()
         results[made.name] = {**reported_fields(made.error), "warnings": list(made.warnings)}
@@ -98,12 +97,15 @@ async def _created(
                 "replication_factor": made.replication_factor,
                 "configs": configs_of(backend.image, requested.configs),
             }
+    if not request.validate_only:
+        existing = [name for name, result in results.items() if not result["error_code"]]
+        await until_known(backend, lambda image: all(name in image.topics for name in existing))
     return results
 
 
 def _new_topic(topic: CreateTopicsRequest.CreatableTopic) -> pb.NewTopic | OttlaError:
     """Return the topic for the controller to create, or the reason why it can't be created."""
-    for error in named_twice(config.name for config in topic.configs).values():
+    for error in ambiguous(Counter(config.name for config in topic.configs)).values():
         return error
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:

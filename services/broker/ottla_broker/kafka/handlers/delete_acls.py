@@ -39,8 +39,8 @@ async def handle(backend: Backend, request: DeleteAclsRequest, context: KafkaCon
     try:
         check_enabled(context.access)
         context.access.check(Operation.ALTER)
-        filters = await sliced(lambda each: entry_of_filter(filter_of(each)), request.filters)
-        forwarded = pb.DeleteAclsRequest(filters=filters)
+        forwarded = pb.DeleteAclsRequest()
+        await sliced(lambda each: forwarded.filters.append(entry_of_filter(filter_of(each))), request.filters)
         response = await forward(
             backend, Controller.DELETE_ACLS, forwarded, principal=context.caller.principal, limit_s=UNTIMED_S
         )

@@ -16,7 +16,7 @@ from ottla_broker.kafka.forwarding.group_calls import GROUPS_AT_ONCE, call
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import few_at_once
+from ottla_core.event_loop.slices import few_at_once, sliced
 from ottla_core.kafka.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
@@ -31,7 +31,7 @@ async def handle(backend: Backend, request: DeleteGroupsRequest, context: KafkaC
     denied = await context.access.denied(Operation.DELETE, ResourceType.GROUP, names)
     allowed = [name for name in names if name not in denied]
     results = await few_at_once(partial(_delete, backend), allowed, at_once=GROUPS_AT_ONCE)
-    rejected = [_Result(group_id=group, **error_fields(error)) for group, error in denied.items()]
+    rejected = await sliced(lambda entry: _Result(group_id=entry[0], **error_fields(entry[1])), denied.items())
     return DeleteGroupsResponse(results=[*results, *rejected])
 
 

@@ -18,6 +18,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import unknown_topic, unknown_topic_id
 from ottla_broker.kafka.forwarding.controller_calls import (
     error_fields,
+    fields_by_name,
     forward,
     limit_s,
     named_twice,
@@ -27,7 +28,7 @@ from ottla_broker.kafka.forwarding.controller_calls import (
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import sliced
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla_core.model import TopicId
 from ottla_core.security.resource import ResourceType
@@ -45,23 +46,25 @@ async def handle(backend: Backend, request: DeleteTopicsRequest, context: KafkaC
     names, ids = request.topic_names, []
     if version >= _IDS_FROM:
         names = [topic.name for topic in request.topics if topic.name is not None]
-        ids = [uuid.UUID(bytes=topic.topic_id) for topic in request.topics if topic.name is None]
-    twice, twice_ids = named_twice(names), named_twice(ids)
-    outcomes = [{"name": name, **error_fields(error)} for name, error in twice.items()]
-    outcomes += [
-        {"name": None, "topic_id": topic_id.bytes, **error_fields(error)} for topic_id, error in twice_ids.items()
-    ]
+        by_id = (topic.topic_id for topic in request.topics if topic.name is None)
+        ids = await sliced(lambda topic_id: uuid.UUID(bytes=topic_id), by_id)
+    twice: dict[str | uuid.UUID, OttlaError] = {}
+    twice |= await named_twice(names)
+    twice |= await named_twice(ids)
+    outcomes = [{**_named(each), **fields} for each, fields in (await fields_by_name(twice)).items()]
     refused = await _refused(backend, context.access, names, ids)
-    outcomes += [{"name": None, **entry} for name, entry in refused.items() if name not in twice | twice_ids]
-    names = [name for name in names if name not in twice | refused]
-    ids = [topic_id for topic_id in ids if topic_id not in twice_ids | refused]
+    outcomes += [{"name": None, **entry} for name, entry in refused.items() if name not in twice]
+    rejected = twice.keys() | refused.keys()
+    names = [name for name in names if name not in rejected]
+    ids = [topic_id for topic_id in ids if topic_id not in rejected]
     try:
         _check_named(request.topics)
         if names or ids:
             outcomes += await _deleted(backend, names, ids, request, context)
     except OttlaError as error:
-        outcomes += [{"name": name, **error_fields(error)} for name in names]
-        outcomes += [{"name": None, "topic_id": topic_id.bytes, **error_fields(error)} for topic_id in ids]
+        fields = error_fields(error)
+        outcomes += await sliced(lambda name: {**_named(name), **fields}, names)
+        outcomes += await sliced(lambda topic_id: {**_named(topic_id), **fields}, ids)
     results = await sliced(lambda entry: _Result(**entry), outcomes)
     return DeleteTopicsResponse(responses=results)
 
@@ -74,7 +77,7 @@ async def _deleted(
     context: KafkaContext,
 ) -> list[dict[str, Any]]:
     """Return the fields of each topic's response."""
-    forwarded = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
+    forwarded = pb.DeleteTopicsRequest(names=names, topic_ids=await sliced(lambda topic_id: topic_id.bytes, ids))
     response = await forward(
         backend,
         Controller.DELETE_TOPICS,
@@ -82,9 +85,10 @@ async def _deleted(
         principal=context.caller.principal,
         limit_s=limit_s(request.timeout_ms),
     )
-    gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
+    reported = await sliced(partial(_reported, version=context.version), response.topics)
+    gone = {TopicId(fields["topic_id"]) for fields in reported if not fields["error_code"]}
     await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-    return await sliced(partial(_reported, version=context.version), response.topics)
+    return reported
 
 
 async def _refused(
@@ -97,22 +101,30 @@ async def _refused(
     if not access.is_limited or access.allows(Operation.DELETE):
         return {}
     image = backend.image
-    of_ids = {topic_id: image.topic_by_id(TopicId(topic_id.bytes)) for topic_id in ids}
+    of_ids = dict(await sliced(lambda each: (each, image.topic_by_id(TopicId(each.bytes))), ids))
     named = [*names, *(topic.name for topic in of_ids.values() if topic is not None)]
     denied = await access.denied(Operation.DELETE, ResourceType.TOPIC, named)
     hidden = await access.hidden(Operation.DESCRIBE, ResourceType.TOPIC, denied)
     refused: dict[str | uuid.UUID, dict[str, Any]] = {}
+    time_slice = Slice()
     for name in names:
+        await time_slice.rest()
         if name in denied:
             is_shown = name not in hidden and name not in image.topics
             refused[name] = {"name": name, **error_fields(unknown_topic(name) if is_shown else denied[name])}
     for topic_id, topic in of_ids.items():
+        await time_slice.rest()
         if topic is None:
             refused[topic_id] = {"topic_id": topic_id.bytes, **error_fields(unknown_topic_id())}
         elif topic.name in denied:
             shown = None if topic.name in hidden else topic.name
             refused[topic_id] = {"topic_id": topic_id.bytes, "name": shown, **error_fields(denied[topic.name])}
     return refused
+
+
+def _named(topic: str | uuid.UUID) -> dict[str, Any]:
+    """Return the fields of a response that say which topic it is about."""
+    return {"name": topic} if isinstance(topic, str) else {"name": None, "topic_id": topic.bytes}
 
 
 def _check_named(topics: Iterable[DeleteTopicsRequest.DeleteTopicState]) -> None:

@@ -49,10 +49,12 @@ class Value(NamedTuple):
 
 
 async def handle(backend: Backend, request: DescribeConfigsRequest, context: KafkaContext) -> DescribeConfigsResponse:
-    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)  # each is a large response
+    # Each has a large response.
+    twice = await named_twice(map(config_numbers.type_and_name, request.resources))
     denied = await config_numbers.denied(context.access, Operation.DESCRIBE_CONFIGS, request.resources)
-    # As in Kafka, denied ones are last.
-    resources = sorted(request.resources, key=lambda r: (r.resource_type, r.resource_name) in denied)
+    resources = request.resources
+    if denied:  # as in Kafka, they are last
+        resources = sorted(resources, key=lambda resource: config_numbers.type_and_name(resource) in denied)
     local = await sliced(lambda r: _local_result(r, denied | twice, backend.node_id), resources)
     requested = [resource for resource, result in zip(resources, local, strict=True) if result is None]
     try:
@@ -142,9 +144,9 @@ async def describe(
     backend: Backend, resources: Sequence[config_numbers.NamedResource], principal: str
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
     """Return the configs of each resource, and those that are set for the cluster, as of one moment."""
-    requested = await sliced(resource_of, resources)
-    requested.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
-    request = pb.DescribeConfigsRequest(resources=requested)
+    request = pb.DescribeConfigsRequest()
+    await sliced(lambda resource: request.resources.append(resource_of(resource)), resources)
+    request.resources.add(type=pb.CONFIG_RESOURCE_BROKER, name="")
     response = await forward(backend, Controller.DESCRIBE_CONFIGS, request, principal=principal, limit_s=UNTIMED_S)
     *described, of_cluster = response.resources
     return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}

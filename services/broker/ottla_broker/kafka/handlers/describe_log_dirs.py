@@ -6,6 +6,7 @@ v3 adds an error code (KIP-784); v4 total and usable bytes (KIP-827); v5 whether
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -32,7 +33,7 @@ async def handle(backend: Backend, request: DescribeLogDirsRequest, context: Kaf
     sizes = backend.log_dir().sizes()
     described = partial(_partition, backend.log_dir())
     by_topic: dict[str, list[Replica]] = defaultdict(list)
-    for replica in _requested(backend, request):
+    for replica in sorted(await _requested(backend, request), key=lambda replica: replica.id.partition):
         by_topic[replica.topic].append(replica)
     topics, slice_ = [], Slice()
     for name in sorted(by_topic):
@@ -49,15 +50,20 @@ async def handle(backend: Backend, request: DescribeLogDirsRequest, context: Kaf
     return DescribeLogDirsResponse(error_code=0, results=[result])
 
 
-def _requested(backend: Backend, request: DescribeLogDirsRequest) -> list[Replica]:
-    """Return the requested replicas in the order of their partitions, or all if none are named. Unknown ones are left
-    out."""
+async def _requested(backend: Backend, request: DescribeLogDirsRequest) -> Iterable[Replica]:
+    """Return the requested replicas, or all if none are named. Unknown ones are left out."""
     if request.topics is None:
-        return sorted(backend.replicas.table.all(), key=lambda replica: replica.id.partition)
-    named = sorted({(number, topic.topic) for topic in request.topics for number in topic.partitions})
-    ids = (backend.id_of(topic, number) for number, topic in named)
-    found = (backend.replicas.table.get(partition_id) for partition_id in ids if partition_id is not None)
+        return backend.replicas.table.all()
+    found, time_slice = dict[Replica | None, None](), Slice()
+    for topic in request.topics:
+        find = partial(_replica, backend, topic.topic)
+        found.update(dict.fromkeys(await sliced(find, topic.partitions, time_slice)))
     return [replica for replica in found if replica is not None]
+
+
+def _replica(backend: Backend, topic: str, number: int) -> Replica | None:
+    partition_id = backend.id_of(topic, number)
+    return None if partition_id is None else backend.replicas.table.get(partition_id)
 
 
 def _partition(log_dir: LogDir, replica: Replica) -> _Partition:

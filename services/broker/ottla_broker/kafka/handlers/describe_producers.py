@@ -26,11 +26,12 @@ _Producer: TypeAlias = DescribeProducersResponse.ProducerState
 async def handle(
     backend: Backend, request: DescribeProducersRequest, context: KafkaContext
 ) -> DescribeProducersResponse:
-    requested: dict[str, dict[int, None]] = {}
+    requested, slice_ = dict[str, dict[int, None]](), Slice()
     for topic in request.topics:  # each partition once, however often it is named: its response may be large
+        await slice_.rest()
         requested.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     denied = await context.access.denied(Operation.READ, ResourceType.TOPIC, requested)
-    topics, slice_ = [], Slice()
+    topics = []
     for name, numbers in requested.items():
         partitions = []
         for number in numbers:

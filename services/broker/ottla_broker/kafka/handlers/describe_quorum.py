@@ -19,7 +19,7 @@ from ottla_broker.kafka.forwarding.controller_calls import UNTIMED_S, error_fiel
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import sliced
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla_core.model import NO_LEADER
@@ -52,10 +52,14 @@ async def handle(backend: Backend, request: DescribeQuorumRequest, context: Kafk
         )
     except OttlaError as error:
         return DescribeQuorumResponse(**error_fields(error), topics=[], nodes=[])
-    named = dict.fromkeys((topic.topic_name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    by_topic: dict[str, list[_Partition]] = {topic.topic_name: [] for topic in request.topics}
+    named, time_slice = dict[tuple[str, int], None](), Slice()
+    by_topic: dict[str, list[_Partition]] = {}
+    for topic in request.topics:
+        await time_slice.rest()
+        by_topic[topic.topic_name] = []
+        named.update(dict.fromkeys((topic.topic_name, p.partition_index) for p in topic.partitions))
     await sliced(lambda entry: by_topic[entry[0]].append(_partition(backend, quorum, entry)), named)
-    topics = [_Topic(topic_name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    topics = await sliced(lambda entry: _Topic(topic_name=entry[0], partitions=entry[1]), by_topic.items())
     nodes = [_node(quorum)] if context.version >= _NODES_FROM else []
     return DescribeQuorumResponse(error_code=0, error_message=None, topics=topics, nodes=nodes)
 

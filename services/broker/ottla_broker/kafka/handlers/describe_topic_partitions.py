@@ -43,9 +43,12 @@ async def handle(
     names = dict.fromkeys(topic.name for topic in request.topics)
     denied = await context.access.hidden(Operation.DESCRIBE, ResourceType.TOPIC, names or image.topics)
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
-    counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names or image.topics}
-    counts = {name: count for name, count in counts.items() if name not in denied}
-    slices, rest = page(counts, first, min(max(request.response_partition_limit, 1), MAX_PARTITIONS))
+    shown = [name for name in names or image.topics if name not in denied]
+    counts = dict(
+        await sliced(lambda name: (name, image.topics[name].partition_count if name in image.topics else 0), shown)
+    )
+    limit = min(max(request.response_partition_limit, 1), MAX_PARTITIONS)
+    slices, rest = await backend.threads.work(page, counts, first, limit)
     topics, time_slice = [], Slice()
     for entry in slices:
         topics.append(await _described(image, entry, context.access, time_slice))

@@ -31,18 +31,18 @@ async def handle(
     backend: Backend, request: DescribeTransactionsRequest, context: KafkaContext
 ) -> DescribeTransactionsResponse:
     requested = list(dict.fromkeys(request.transactional_ids))  # each once, however often it is named
-    described = await few_at_once(partial(_describe, backend, context.access), requested, at_once=IDS_AT_ONCE)
-    states = [_reported(entry, context.access) for entry in described]
+    states = await few_at_once(partial(_described, backend, context.access), requested, at_once=IDS_AT_ONCE)
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-async def _describe(backend: Backend, access: Access, transactional_id: str) -> pb.TransactionDescription:
+async def _described(backend: Backend, access: Access, transactional_id: str) -> _State:
     request = pb.DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
         access.check(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-        return (await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)).transactions[0]
+        found = (await call(backend, transactional_id, Txn.DESCRIBE_TRANSACTIONS, request)).transactions[0]
     except OttlaError as error:
-        return pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
+        found = pb.TransactionDescription(transactional_id=transactional_id, error=error_message(error))
+    return _reported(found, access)
 
 
 def _reported(found: pb.TransactionDescription, access: Access) -> _State:

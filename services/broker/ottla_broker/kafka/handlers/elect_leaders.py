@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
@@ -16,7 +17,7 @@ from ottla_broker.kafka.forwarding.controller_calls import error_fields, forward
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.event_loop.slices import sliced
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import ElectLeadersRequest, ElectLeadersResponse
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
@@ -34,16 +35,14 @@ _Reported = tuple[str, int, dict[str, Any]]
 async def handle(backend: Backend, request: ElectLeadersRequest, context: KafkaContext) -> ElectLeadersResponse:
     """Respond to a request. Version 0 has only preferred leaders, and no error of the request as a whole."""
     code = 0
-    named = dict.fromkeys(
-        (topic_partition.topic, number)
-        for topic_partition in request.topic_partitions or ()
-        for number in topic_partition.partitions
-    )
+    named, time_slice = dict[tuple[str, int], None](), Slice()
+    for each in request.topic_partitions or ():
+        named |= dict.fromkeys(await sliced(partial(_pair, each.topic), each.partitions, time_slice))
     forwarded = pb.ElectLeadersRequest(
         type=request.election_type,  # type: ignore[arg-type]  # an enum's int, which the controller checks
-        partitions=await sliced(lambda item: pb.PartitionOfTopic(topic=item[0], partition=item[1]), named),
         all_partitions=request.topic_partitions is None,
     )
+    await sliced(lambda item: forwarded.partitions.add(topic=item[0], partition=item[1]), named)
     outcomes: list[_Reported]
     try:
         context.access.check(Operation.ALTER)
@@ -63,6 +62,10 @@ async def handle(backend: Backend, request: ElectLeadersRequest, context: KafkaC
         outcomes = [(topic, number, fields) for topic, number in named]
     results = await _by_topic(outcomes)
     return ElectLeadersResponse(error_code=code, replica_election_results=results)
+
+
+def _pair(topic: str, partition: int) -> tuple[str, int]:
+    return topic, partition
 
 
 async def _by_topic(outcomes: Iterable[_Reported]) -> list[_Topic]:

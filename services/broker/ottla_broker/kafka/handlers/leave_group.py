@@ -27,17 +27,15 @@ _SEVERAL_FROM: Final = 3
 
 
 async def handle(backend: Backend, request: LeaveGroupRequest, context: KafkaContext) -> LeaveGroupResponse:
-    version = context.version
+    version, forwarded = context.version, pb.LeaveRequest(group=request.group_id)
     if version >= _SEVERAL_FROM:
         named = {(entry.member_id, entry.group_instance_id): entry for entry in request.members}
-        leavers = await sliced(_leaver, named.values())
+        await sliced(lambda entry: forwarded.members.append(_leaver(entry)), named.values())
     else:
-        leavers = [pb.Leaver(member=member(request.member_id, None))]
+        forwarded.members.add(member=member(request.member_id, None))
     try:
         context.access.check(Operation.READ, ResourceType.GROUP, request.group_id)
-        response = await call(
-            backend, request.group_id, Group.LEAVE, pb.LeaveRequest(group=request.group_id, members=leavers)
-        )
+        response = await call(backend, request.group_id, Group.LEAVE, forwarded)
     except OttlaError as error:
         return LeaveGroupResponse(error_code=error.code, members=[])
     code = response.error.code

@@ -47,7 +47,9 @@ async def handle(backend: Backend, request: ListOffsetsRequest, context: KafkaCo
         for topic in sorted(request.topics, key=lambda topic: topic.name in denied)  # as in Kafka, denied ones are last
         for partition in topic.partitions
     }
-    twice = named_twice((topic.name, entry.partition_index) for topic in request.topics for entry in topic.partitions)
+    twice = await named_twice(
+        (topic.name, entry.partition_index) for topic in request.topics for entry in topic.partitions
+    )
 
     read_committed = version >= _ISOLATION_FROM and request.isolation_level == fetch_wire.READ_COMMITTED
 

@@ -36,7 +36,7 @@ async def handle(backend: Backend, request: ListTransactionsRequest, context: Ka
         shards=shards,
     )
     code, responses = await list_all(backend, TXN, Txn.LIST_TRANSACTIONS, forwarded)
-    unknown = {state for response in responses for state in response.unknown_states}
+    unknown = set[str]().union(*(response.unknown_states for response in responses))
 
     def state(entry: pb.ListedTransaction) -> _State:
         return _State(
@@ -52,8 +52,8 @@ async def handle(backend: Backend, request: ListTransactionsRequest, context: Ka
     hidden = await context.access.hidden(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
     return ListTransactionsResponse(
         error_code=code,
-        unknown_state_filters=sorted(unknown),
         transaction_states=await sliced(state, (entry for entry in listed if entry.transactional_id not in hidden)),
+        unknown_state_filters=sorted(unknown),
         shards=shards.numbers,
         shard_count=shards.total,
     )

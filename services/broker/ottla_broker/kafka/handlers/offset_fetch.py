@@ -44,7 +44,7 @@ async def handle(backend: Backend, request: OffsetFetchRequest, context: KafkaCo
     version = context.version
     require_stable = request.require_stable
     if version >= _SEVERAL_FROM:
-        twice = named_twice(entry.group_id for entry in request.groups)
+        twice = await named_twice(entry.group_id for entry in request.groups)
         requested = list({item.group_id: item for item in request.groups}.values())
 
         async def fetch(group: _Requested) -> _Group:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
@@ -23,7 +24,7 @@ from ottla_broker.kafka.authorization.access import Access
 from ottla_broker.kafka.authorization.needs import needs, topic_refused
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import text_of, unknown_topic
-from ottla_broker.kafka.forwarding.controller_calls import named_twice
+from ottla_broker.kafka.forwarding.controller_calls import ambiguous
 from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.wire.frames import Caller, KafkaContext, Parts
 from ottla_broker.kafka.wire.leaders import CHANGED, NewLeaders
@@ -108,7 +109,7 @@ def _named_twice(topics: _Topics) -> Mapping[tuple[_Named, int], OttlaError]:
     """Return an error for each partition that is named twice, which no client does. Nothing of either is appended."""
     if len(topics) == 1 and len(topics[0][1]) == 1:
         return {}  # most requests have one partition
-    return named_twice((topic, number) for topic, partitions in topics for number, _ in partitions)
+    return ambiguous(Counter((topic, number) for topic, partitions in topics for number, _ in partitions))
 
 
 def _denied(

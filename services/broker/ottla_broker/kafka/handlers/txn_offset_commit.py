@@ -18,7 +18,7 @@ from ottla_broker.kafka.handlers.offset_commit import CommittedPartition, commit
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode
-from ottla_core.event_loop.slices import sliced
+from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.kafka.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import error_message
@@ -42,9 +42,10 @@ async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: Kaf
     version, access = context.version, context.access
     refused = access.refused(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     refused = refused or access.refused(Operation.READ, ResourceType.GROUP, request.group_id)
-    ids, unknown = {}, []
+    ids, unknown, time_slice = {}, [], Slice()
     named: dict[TopicPartition, tuple[CommittedPartition, bytes]] = {}
     for topic in request.topics:
+        await time_slice.rest()
         name = topic.name if version < _IDS_FROM else name_by_id(backend, topic.topic_id)
         if name is None:
             unknown.append(topic)
@@ -52,12 +53,12 @@ async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: Kaf
         ids[name] = topic_id = topic.topic_id if version >= _IDS_FROM else b""
         named |= {TopicPartition(name, entry.partition_index): (entry, topic_id) for entry in topic.partitions}
     denied = await access.denied(Operation.READ, ResourceType.TOPIC, (p.topic for p in named))
-    known = [
-        (p, *entry)
-        for p, entry in named.items()
-        if p.topic not in denied and p.partition in existing_partitions(backend, p.topic)
-    ]
-    errors = {p: error_message(denied[p.topic]) if p.topic in denied else _UNKNOWN for p in named}
+    exist = await sliced(
+        lambda p: p.topic not in denied and p.partition in existing_partitions(backend, p.topic), named
+    )
+    known = [(p, *entry) for (p, entry), exists in zip(named.items(), exist, strict=True) if exists]
+    refusals = dict(zip(denied, await sliced(error_message, denied.values()), strict=True))
+    errors = {p: refusals.get(p.topic, _UNKNOWN) for p in named}
     unknown_id = _UNKNOWN_ID
     if refused is not None:
         unknown_id = error_message(refused)
@@ -71,11 +72,11 @@ async def handle(backend: Backend, request: TxnOffsetCommitRequest, context: Kaf
 
     by_topic = await results_by_topic(errors, result)
     if version < _IDS_FROM:
-        topics = [_Topic(name=name, partitions=results) for name, results in by_topic.items()]
+        topics = await sliced(lambda entry: _Topic(name=entry[0], partitions=entry[1]), by_topic.items())
     else:
-        topics = [_Topic(topic_id=ids[name], partitions=results) for name, results in by_topic.items()]
+        topics = await sliced(lambda entry: _Topic(topic_id=ids[entry[0]], partitions=entry[1]), by_topic.items())
     for topic in unknown:
-        results = await sliced(lambda entry: result(entry.partition_index, unknown_id), topic.partitions)
+        results = await sliced(lambda entry: result(entry.partition_index, unknown_id), topic.partitions, time_slice)
         topics.append(_Topic(topic_id=topic.topic_id, partitions=results))
     return TxnOffsetCommitResponse(topics=topics)
 

@@ -26,13 +26,14 @@ _FINALIZED: Final = {feature.name: feature.finalized for feature in FEATURES}
 
 def handle(backend: Backend, request: UpdateFeaturesRequest, context: KafkaContext) -> UpdateFeaturesResponse:
     version = context.version
-    outcomes = {update.feature: _rejection(update) for update in request.feature_updates}
-    failed = context.access.refused(Operation.ALTER) or next(filter(None, outcomes.values()), None)
+    updates = {update.feature: update for update in request.feature_updates}
+    # The first rejection ends the search, so this looks at no more updates than there are features.
+    failed = context.access.refused(Operation.ALTER) or next(filter(None, map(_rejection, updates.values())), None)
     if failed is not None:
         return UpdateFeaturesResponse(**error_fields(failed))
     if version > _RESULTS_UNTIL:
         return UpdateFeaturesResponse(error_code=0, error_message=None)
-    results = [_Result(feature=name, error_code=0, error_message=None) for name in outcomes]
+    results = [_Result(feature=name, error_code=0, error_message=None) for name in updates]
     return UpdateFeaturesResponse(error_code=0, error_message=None, results=results)
 
 
