@@ -76,6 +76,23 @@ def test_each_filter_reports_all_acls_that_it_matched() -> None:
     assert list(after(image, decision).acls.values()) == [acl("a")]
 
 
+def test_a_filter_of_names_that_match_finds_other_names() -> None:
+    image = created(acl("a"), acl("*"))
+    decision = decide_delete_acls(image, [AclFilter(name="a", pattern_type=PatternType.MATCH), AclFilter(name="a")])
+    assert decision.response == [[acl("a"), acl("*")], [acl("a")]]
+
+
+def test_filters_are_compared_with_a_bounded_number_of_acls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 filters in a cluster with 100,000 ACLs would stop the controller for an hour."""
+    image = created(acl("a"), acl("b"))
+    with pytest.raises(OttlaError, match="has 10001 filters of ACLs, and one request changes 10000 at most"):
+        decide_delete_acls(image, [AclFilter(name="a")] * 10_001)
+    monkeypatch.setattr(acls, "_MOST_COMPARISONS", 3)
+    with pytest.raises(OttlaError, match="compared with 3 ACLs at most"):
+        decide_delete_acls(image, [AclFilter(principal="User:bob")] * 2)
+    assert decide_delete_acls(image, [AclFilter(name="a")] * 3).response == [[acl("a")]] * 3
+
+
 def test_a_filter_that_this_release_does_not_know_deletes_nothing() -> None:
     image = created(acl("a"))
     decision = decide_delete_acls(image, [AclFilter(operation=Operation.UNKNOWN), AclFilter(name="c")])
