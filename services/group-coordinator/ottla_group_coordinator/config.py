@@ -6,14 +6,22 @@ In the environment they are spelled OTTLA_GROUP_COORDINATOR__<KEY>. The settings
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import Any
 
+from ottla_core.configs.config_table import BROKER_CONFIGS
 from ottla_core.configs.config_values import OF_GROUPS
+from ottla_core.configs.consumer_groups import check_cluster
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.secret_file import NO_FILE
+from ottla_group_coordinator.machines.consumer.settings import (
+    ConsumerGroupDefaults,
+    ConsumerGroupSettings,
+    MigrationPolicy,
+)
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
@@ -45,6 +53,18 @@ class GroupCoordinatorConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2**31 - 1
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -58,10 +78,12 @@ class GroupCoordinatorConfig:
 
     def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:
         """Return these settings, overridden by the cluster's configs: canonical texts, by Kafka's names."""
-        altered = {
-            name.replace(".", "_"): int(configs[name]) for name in (*OF_GROUPS, _OF_PRODUCERS) if name in configs
+        altered: dict[str, Any] = {
+            _setting(name): BROKER_CONFIGS[name].value(configs[name])
+            for name in (*OF_GROUPS, _OF_PRODUCERS)
+            if name in configs
         }
-        return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
+        return replace(self, **altered)
 
     def limits(self) -> ShardLimits:
         """Return the limits for the owners of shards."""
@@ -87,3 +109,28 @@ class GroupCoordinatorConfig:
             retention_check_s=self.offsets_retention_check_interval_ms / 1000,
             producer_expiration_s=self.producer_id_expiration_ms / 1000,
         )
+
+    def consumer_groups(self) -> ConsumerGroupDefaults:
+        """Return the settings of consumer groups. Raises INVALID_CONFIG for settings that exclude each other."""
+        cluster = {name: value for name in OF_GROUPS if isinstance(value := getattr(self, _setting(name)), int)}
+        check_cluster(cluster.__getitem__)
+        _check_choices(self.group_consumer_assignors, "group.consumer.assignors")
+        _check_choices((self.group_consumer_migration_policy,), "group.consumer.migration.policy")
+        settings = ConsumerGroupSettings(
+            session_timeout_ms=self.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms=self.group_consumer_assignment_interval_ms,
+            max_size=self.group_consumer_max_size,
+            assignors=self.group_consumer_assignors,
+            migration_policy=MigrationPolicy(self.group_consumer_migration_policy),
+        )
+        return ConsumerGroupDefaults(settings, cluster)
+
+
+def _setting(name: str) -> str:
+    """Return the name of the setting of a config."""
+    return name.replace(".", "_")
+
+
+def _check_choices(items: Sequence[str], name: str) -> None:
+    BROKER_CONFIGS[name].parse(",".join(items))

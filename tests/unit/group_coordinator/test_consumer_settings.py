@@ -1,0 +1,80 @@
+"""What holds for one consumer group follows from the process, the cluster and the group, in this order."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_group_coordinator.machines.consumer.settings import (
+    ConsumerGroupDefaults,
+    ConsumerGroupSettings,
+    MigrationPolicy,
+)
+
+SHORT = GroupCoordinatorConfig(group_consumer_min_session_timeout_ms=1_000, group_consumer_session_timeout_ms=6_000)
+
+
+def test_the_defaults_of_the_process_are_those_of_the_settings() -> None:
+    assert GroupCoordinatorConfig().consumer_groups().settings == ConsumerGroupSettings()
+
+
+def test_the_cluster_overrides_the_process() -> None:
+    altered = {
+        "group.consumer.session.timeout.ms": "7000",
+        "group.consumer.assignors": "range",
+        "group.consumer.migration.policy": "upgrade",
+        "group.consumer.max.size": "3",
+    }
+    settings = SHORT.with_cluster(altered).consumer_groups().settings
+    assert (settings.session_timeout_ms, settings.max_size) == (7_000, 3)
+    assert (settings.assignors, settings.migration_policy) == (("range",), MigrationPolicy.UPGRADE)
+
+
+def test_a_group_overrides_the_cluster_within_its_bounds() -> None:
+    groups = SHORT.consumer_groups()
+    own = {"consumer.session.timeout.ms": "8000", "consumer.assignment.interval.ms": "20000"}
+    settings = groups.of_group(own)
+    assert (settings.session_timeout_ms, settings.assignment_interval_ms) == (8_000, 15_000)
+    assert settings.heartbeat_interval_ms == 5_000
+    assert groups.capped(own) == [
+        "consumer.assignment.interval.ms=20000 is outside the cluster's bounds; 15000 holds instead"
+    ]
+
+
+def test_a_group_without_configs_shares_the_settings_of_all() -> None:
+    groups = SHORT.consumer_groups()
+    assert groups.of_group({}) is groups.settings
+    assert groups.capped({}) == []
+
+
+def test_without_a_cluster_the_defaults_hold() -> None:
+    own = {"consumer.session.timeout.ms": "8000"}
+    assert ConsumerGroupDefaults().of_group(own) == ConsumerGroupSettings()
+    assert ConsumerGroupDefaults().capped(own) == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GroupCoordinatorConfig(group_consumer_session_timeout_ms=6_000),
+        GroupCoordinatorConfig(group_consumer_assignors=("sticky",)),
+        GroupCoordinatorConfig(group_consumer_assignors=()),
+        GroupCoordinatorConfig(group_consumer_migration_policy="both"),
+    ],
+    ids=["below the bound", "unknown assignor", "no assignor", "unknown policy"],
+)
+def test_settings_that_can_not_hold_are_refused(config: GroupCoordinatorConfig) -> None:
+    with pytest.raises(OttlaError) as refused:
+        config.consumer_groups()
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_policy_says_which_ways_are_open() -> None:
+    ways = {policy.value: (policy.upgrades, policy.downgrades) for policy in MigrationPolicy}
+    assert ways == {
+        "disabled": (False, False),
+        "downgrade": (False, True),
+        "upgrade": (True, False),
+        "bidirectional": (True, True),
+    }
