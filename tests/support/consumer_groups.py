@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from groups import Shard, id_of
 
+from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES, ConsumerMember
@@ -36,6 +38,9 @@ def flat(found: Any) -> set[tuple[TopicId, int]]:
 class ConsumerShard(Shard):
     """`beat` sends a heartbeat and gives its answer, or the error that it is."""
 
+    checks_purity = False
+    """It tells whether each heartbeat is checked to change nothing before its decision is taken."""
+
     def consumers(self, name: str = "g") -> ConsumerGroup:
         group = self.machine.consumer_group(name)
         assert group is not None, f"there is no consumer group {name}"
@@ -52,7 +57,20 @@ class ConsumerShard(Shard):
         if isinstance(fields.get("topics"), str | list | tuple):
             fields["topics"] = frozenset(fields["topics"])
         asked = ConsumerHeartbeat(member_id, epoch, **fields)
-        return self._try(lambda: self.machine.decide_consumer_heartbeat(group, asked, self.now))
+        if not self.checks_purity:
+            return self._try(lambda: self.machine.decide_consumer_heartbeat(group, asked, self.now))
+        before = deepcopy(self._seen(group))
+        try:
+            decided = self.machine.decide_consumer_heartbeat(group, asked, self.now)
+        except OttlaError as error:
+            return error
+        finally:
+            assert self._seen(group) == before, "a decision has changed the group"
+        return self.take(decided)
+
+    def _seen(self, name: str) -> Any:
+        group = self.machine.consumer_group(name)
+        return None if group is None else vars(group)
 
     def resolve(self) -> None:
         """Find the matches that were asked for, as the service does."""

@@ -65,9 +65,7 @@ class GroupCoordinatorConfig:
     group_consumer_max_assignment_interval_ms: int = 15_000  # largest value of consumer.assignment.interval.ms
     group_consumer_max_size: int = 2**31 - 1  # largest number of members of a group of the consumer protocol
     group_consumer_assignors: str = "uniform,range"  # assignors that members may choose; the first is the default
-    group_consumer_migration_policy: str = (
-        "bidirectional"  # disabled, downgrade, upgrade or bidirectional: how live groups may change protocol
-    )
+    group_consumer_migration_policy: str = "bidirectional"  # disabled, downgrade, upgrade or bidirectional
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000

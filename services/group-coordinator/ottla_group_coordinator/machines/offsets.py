@@ -74,7 +74,8 @@ def decide_commit(
     """
     timers: Mapping[TimerKey, float | None] = {}
     if isinstance(group, ConsumerGroup):
-        ids = ((topics[c.partition.topic].id, c.partition.partition) for c in requested if c.partition.topic in topics)
+        named = ((topics.get(each.partition.topic), each.partition.partition) for each in requested)
+        ids = ((topic.id, number) for topic, number in named if topic is not None)
         is_anonymous = in_transaction and generation < 0 and identity == CallerIdentity("")
         check_commit(
             group, identity.member_id, generation, ids, is_anonymous=is_anonymous, knows_no_epochs=knows_no_epochs

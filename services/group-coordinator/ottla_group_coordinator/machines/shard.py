@@ -26,7 +26,7 @@ from ottla_group_coordinator.machines.consumer.departure import (
 from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, RevocationTimer
 from ottla_group_coordinator.machines.consumer.errors import no_consumer_group
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesAsked, SeenTopics
-from ottla_group_coordinator.machines.consumer.heartbeat import decide_consumer_heartbeat
+from ottla_group_coordinator.machines.consumer.heartbeat import answer_if_quiet, decide_consumer_heartbeat
 from ottla_group_coordinator.machines.consumer.member import JOINS
 from ottla_group_coordinator.machines.consumer.records import ConsumerKey, decode_consumer_value
 from ottla_group_coordinator.machines.consumer.requests import (
@@ -259,8 +259,10 @@ class GroupShard:
     ) -> ShardDecision[ConsumerHeartbeatAnswer]:
         """Decide in the group, which the first member makes. Raises GROUP_ID_NOT_FOUND and what the group raises."""
         settings = self.settings.consumer.of(group_id)
-        check_request(group_id, request, settings)
         group = self.consumer_group(group_id)
+        if group is not None and (quiet := answer_if_quiet(group, request, self.topics, settings, now)) is not None:
+            return quiet
+        check_request(group_id, request, settings)
         if group is None:
             if request.epoch != JOINS or self.group_or_new(group_id).members:
                 raise no_consumer_group(group_id)

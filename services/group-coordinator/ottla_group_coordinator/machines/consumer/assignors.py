@@ -31,7 +31,7 @@ class AssignedMember(NamedTuple):
 
 class Assignor(Protocol):
     def __call__(self, members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str, Partitions]:
-        """Return the target of each member. `counts` has every topic that a member reads."""
+        """Return the target of each member. `counts` has the topics that members read, and no others."""
         ...
 
 

@@ -32,7 +32,7 @@ from ottla_group_coordinator.machines.consumer.partitions import (
 )
 from ottla_group_coordinator.machines.consumer.reconciliation import Goal, reconcile
 from ottla_group_coordinator.machines.consumer.records import CurrentKey, MemberKey, TargetKey
-from ottla_group_coordinator.machines.consumer.regexes import are_due, ask_all, ask_for
+from ottla_group_coordinator.machines.consumer.regexes import are_due, ask_all, ask_for, check_regex
 from ottla_group_coordinator.machines.consumer.requests import (
     UNCHANGED,
     ConsumerHeartbeat,
@@ -59,10 +59,6 @@ def decide_consumer_heartbeat(
     if request.epoch != JOINS:
         member = member_of(group, request.member_id, request.instance_id)
         check_epoch(group, member, request)
-        if _is_quiet(group, member, request, topics, now):
-            answer = ConsumerHeartbeatAnswer(member.member_id, member.epoch, settings.heartbeat_interval_ms)
-            timer = ConsumerSessionTimer(group.group_id, member.member_id)
-            return ShardDecision(answer, timers={timer: _session_end(settings, now)}, by_last_proof=True)
     with Draft(group, now) as draft:
         return _go_on(draft, request, topics, settings)
 
@@ -79,18 +75,30 @@ def check_epoch(group: ConsumerGroup, member: ConsumerMember, request: ConsumerH
         raise errors.fenced_epoch(group.group_id, member.member_id, request.epoch, member.epoch)
 
 
+def answer_if_quiet(
+    group: ConsumerGroup, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings, now: Moment
+) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+    """Answer a heartbeat after which all is as it was, or return None. Most heartbeats are like that."""
+    member = group.members.get(request.member_id)
+    if member is None or not _is_quiet(group, member, request, topics, now):
+        return None
+    answer = ConsumerHeartbeatAnswer(member.member_id, request.epoch, settings.heartbeat_interval_ms)
+    timer = ConsumerSessionTimer(group.group_id, member.member_id)
+    return ShardDecision(answer, timers={timer: _session_end(settings, now)}, by_last_proof=True)
+
+
 def _is_quiet(
     group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat, topics: GroupTopics, now: Moment
 ) -> bool:
-    """Return whether nothing has changed: the member, the group and the topics are as they were."""
     metadata = member.metadata
     return (
-        request.epoch == member.epoch == group.target_epoch
+        request.epoch == member.current.epoch == group.target_epoch
         and group.is_assigned
         and member.current.state is MemberState.STABLE
         and group.seen_version == topics.version
         and request.says_nothing_new
         and (request.owned is None or are_equal(member.current.assigned, request.owned))
+        and request.instance_id in (None, metadata.instance_id)
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
@@ -104,17 +112,14 @@ def _go_on(
     group = draft.group
     former = _admit(draft, request)
     member = _put(draft, former, request)
-    is_resolved = _take_regex(draft, former.metadata, member.metadata, request)
+    is_resolved = _take_regex(draft, former.metadata, member.metadata, topics, request)
     update_epoch(draft, topics, is_changed=is_resolved or member.metadata.topics != former.metadata.topics)
-    if group.regexes and are_due(group, topics, draft.now):
-        ask_all(draft, topics, request.reader)
     make_target(draft, topics, settings)
     current = step(draft, group.members[member.member_id], request, topics)
     draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = _session_end(settings, draft.now)
     is_told = (
         request.epoch == JOINS
         or request.is_full
-        or request.epoch < former.epoch
         or not are_equal(current.assigned, former.current.assigned)
         or (request.owned is not None and not are_equal(current.assigned, request.owned))
     )
@@ -187,18 +192,23 @@ def _put(draft: Draft, former: ConsumerMember, request: ConsumerHeartbeat) -> Co
     return member
 
 
-def _take_regex(draft: Draft, was: MemberMetadata, metadata: MemberMetadata, request: ConsumerHeartbeat) -> bool:
-    """Return whether the member has another regular expression whose matches are known. Other ones are asked for."""
-    if was.regex == metadata.regex:
-        return False
-    forget_regex(draft, was.regex)
-    if not metadata.regex:
-        return True
-    if metadata.regex in draft.group.resolved:
-        return True
-    if draft.group.regexes[metadata.regex] == 1:
-        ask_for(draft, metadata.regex, request.reader)
-    return False
+def _take_regex(
+    draft: Draft, was: MemberMetadata, metadata: MemberMetadata, topics: GroupTopics, request: ConsumerHeartbeat
+) -> bool:
+    """Return whether the member has another regular expression, whose matches are known. Matches that are not known,
+    or are no longer right, are asked for."""
+    group, pattern = draft.group, metadata.regex
+    is_other = was.regex != pattern
+    if is_other:
+        forget_regex(draft, was.regex)
+    is_new = bool(is_other and pattern and group.regexes[pattern] == 1)
+    if is_new:
+        check_regex(pattern)
+    if group.regexes and are_due(group, topics, draft.now):
+        ask_all(draft, topics, request.reader)
+    elif is_new:
+        ask_for(draft, pattern, request.reader)
+    return is_other and (not pattern or pattern in group.resolved)
 
 
 # ---- the group ----------------------------------------------------------------------------------------------------

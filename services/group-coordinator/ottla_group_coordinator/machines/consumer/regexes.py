@@ -50,6 +50,11 @@ def compiled(pattern: str) -> Any:
         raise errors.invalid_regex(pattern, reason.decode() if isinstance(reason, bytes) else str(reason)) from error
 
 
+def check_regex(pattern: str) -> None:
+    """Raise INVALID_REGULAR_EXPRESSION."""
+    compiled(pattern)
+
+
 def are_due(group: ConsumerGroup, topics: GroupTopics, now: Moment) -> bool:
     """Return whether the group's patterns are to be matched with the topics again."""
     if now.at < group.asked.at + REFRESH_S:
@@ -58,8 +63,7 @@ def are_due(group: ConsumerGroup, topics: GroupTopics, now: Moment) -> bool:
 
 
 def ask_for(draft: Draft, pattern: str, reader: Reader | None) -> None:
-    """Ask for the matches of a pattern that the group has not had yet. Raises INVALID_REGULAR_EXPRESSION."""
-    compiled(pattern)
+    """Ask for the matches of a pattern that the group has not had yet."""
     draft.effects.append(ResolveRegexes(draft.group.group_id, (pattern,), reader))
 
 

@@ -49,8 +49,13 @@ class ConsumerHeartbeat:
 
     @property
     def says_nothing_new(self) -> bool:
-        stated = (self.rack, self.topics, self.regex, self.assignor)
-        return self.rebalance_timeout_ms == UNCHANGED and stated == (None, None, None, None)
+        return (
+            self.topics is None
+            and self.regex is None
+            and self.rebalance_timeout_ms == UNCHANGED
+            and self.assignor is None
+            and self.rack is None
+        )
 
 
 class ConsumerHeartbeatAnswer(NamedTuple):
