@@ -6,20 +6,27 @@ In the environment they are spelled OTTLA_GROUP_COORDINATOR__<KEY>. The settings
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 from ottla_core.configs.config_table import BROKER_CONFIGS
 from ottla_core.configs.config_values import OF_GROUPS
-from ottla_core.configs.consumer_groups import check_cluster
+from ottla_core.configs.consumer_groups import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    capped,
+    check_cluster,
+    effective,
+)
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.machines.consumer.settings import (
-    ConsumerGroupDefaults,
-    ConsumerGroupSettings,
+    ConsumerGroupsSettings,
+    ConsumerSettings,
     MigrationPolicy,
 )
 from ottla_group_coordinator.machines.membership import GroupSettings
@@ -87,11 +94,12 @@ class GroupCoordinatorConfig:
 
     def limits(self) -> ShardLimits:
         """Return the limits for the owners of shards."""
-        proof_s = max(_LEAST_PROOF_S, self.group_min_session_timeout_ms / 3000)
+        shortest_ms = min(self.group_min_session_timeout_ms, self.group_consumer_min_session_timeout_ms)
+        proof_s = max(_LEAST_PROOF_S, shortest_ms / 3000)
         return ShardLimits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
 
     def groups(self) -> GroupSettings:
-        """Return the settings of groups. Raises INVALID_CONFIG for settings with which no member could join."""
+        """Return the settings of groups. Raises INVALID_CONFIG for settings that exclude each other."""
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
@@ -100,6 +108,7 @@ class GroupCoordinatorConfig:
                 hint="lower the first, or raise the second: no session timeout satisfies both",
             )
         return GroupSettings(
+            consumer=ConsumerGroupsSettings(self._consumer_groups()),
             min_session_timeout_ms=self.group_min_session_timeout_ms,
             max_session_timeout_ms=self.group_max_session_timeout_ms,
             initial_rebalance_delay_ms=max(0, self.group_initial_rebalance_delay_ms),
@@ -110,27 +119,37 @@ class GroupCoordinatorConfig:
             producer_expiration_s=self.producer_id_expiration_ms / 1000,
         )
 
-    def consumer_groups(self) -> ConsumerGroupDefaults:
-        """Return the settings of consumer groups. Raises INVALID_CONFIG for settings that exclude each other."""
-        cluster = {name: value for name in OF_GROUPS if isinstance(value := getattr(self, _setting(name)), int)}
-        check_cluster(cluster.__getitem__)
-        _check_choices(self.group_consumer_assignors, "group.consumer.assignors")
-        _check_choices((self.group_consumer_migration_policy,), "group.consumer.migration.policy")
-        settings = ConsumerGroupSettings(
+    def consumer_group(self, own: Mapping[str, str]) -> tuple[ConsumerSettings, list[str]]:
+        """Return the settings of a group that has these configs, and a sentence about each of them that is beyond the
+        bounds. The nearest value within them holds instead, as in Kafka."""
+        cluster = self._integers().__getitem__
+        settings = replace(
+            self._consumer_groups(),
+            session_timeout_ms=effective(SESSION_TIMEOUT, own, cluster),
+            heartbeat_interval_ms=effective(HEARTBEAT_INTERVAL, own, cluster),
+            assignment_interval_ms=effective(ASSIGNMENT_INTERVAL, own, cluster),
+        )
+        return settings, capped(own, cluster)
+
+    def _consumer_groups(self) -> ConsumerSettings:
+        check_cluster(self._integers().__getitem__)
+        policy = self.group_consumer_migration_policy.lower()
+        BROKER_CONFIGS["group.consumer.assignors"].parse(",".join(self.group_consumer_assignors))
+        BROKER_CONFIGS["group.consumer.migration.policy"].parse(policy)
+        return ConsumerSettings(
             session_timeout_ms=self.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
             assignment_interval_ms=self.group_consumer_assignment_interval_ms,
             max_size=self.group_consumer_max_size,
             assignors=self.group_consumer_assignors,
-            migration_policy=MigrationPolicy(self.group_consumer_migration_policy),
+            migration_policy=MigrationPolicy(policy),
         )
-        return ConsumerGroupDefaults(settings, cluster)
+
+    def _integers(self) -> dict[str, int]:
+        """Return the values of all configs of groups that are numbers, by Kafka's names."""
+        return {name: value for name in OF_GROUPS if isinstance(value := getattr(self, _setting(name)), int)}
 
 
 def _setting(name: str) -> str:
     """Return the name of the setting of a config."""
     return name.replace(".", "_")
-
-
-def _check_choices(items: Sequence[str], name: str) -> None:
-    BROKER_CONFIGS[name].parse(",".join(items))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from ottla_core.configs.config_table import BROKER_CONFIGS
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_group_coordinator.config import GroupCoordinatorConfig
-from ottla_group_coordinator.machines.consumer.settings import (
-    ConsumerGroupDefaults,
-    ConsumerGroupSettings,
-    MigrationPolicy,
-)
+from ottla_group_coordinator.machines.consumer.assignors import ASSIGNORS
+from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings, MigrationPolicy
 
 SHORT = GroupCoordinatorConfig(group_consumer_min_session_timeout_ms=1_000, group_consumer_session_timeout_ms=6_000)
 
 
 def test_the_defaults_of_the_process_are_those_of_the_settings() -> None:
-    assert GroupCoordinatorConfig().consumer_groups().settings == ConsumerGroupSettings()
+    assert GroupCoordinatorConfig().groups().consumer.cluster == ConsumerSettings()
 
 
 def test_the_cluster_overrides_the_process() -> None:
@@ -26,32 +24,21 @@ def test_the_cluster_overrides_the_process() -> None:
         "group.consumer.migration.policy": "upgrade",
         "group.consumer.max.size": "3",
     }
-    settings = SHORT.with_cluster(altered).consumer_groups().settings
+    settings = SHORT.with_cluster(altered).groups().consumer.cluster
     assert (settings.session_timeout_ms, settings.max_size) == (7_000, 3)
     assert (settings.assignors, settings.migration_policy) == (("range",), MigrationPolicy.UPGRADE)
 
 
 def test_a_group_overrides_the_cluster_within_its_bounds() -> None:
-    groups = SHORT.consumer_groups()
     own = {"consumer.session.timeout.ms": "8000", "consumer.assignment.interval.ms": "20000"}
-    settings = groups.of_group(own)
+    settings, said = SHORT.consumer_group(own)
     assert (settings.session_timeout_ms, settings.assignment_interval_ms) == (8_000, 15_000)
     assert settings.heartbeat_interval_ms == 5_000
-    assert groups.capped(own) == [
-        "consumer.assignment.interval.ms=20000 is outside the cluster's bounds; 15000 holds instead"
-    ]
+    assert said == ["consumer.assignment.interval.ms=20000 is outside the cluster's bounds; 15000 holds instead"]
 
 
-def test_a_group_without_configs_shares_the_settings_of_all() -> None:
-    groups = SHORT.consumer_groups()
-    assert groups.of_group({}) is groups.settings
-    assert groups.capped({}) == []
-
-
-def test_without_a_cluster_the_defaults_hold() -> None:
-    own = {"consumer.session.timeout.ms": "8000"}
-    assert ConsumerGroupDefaults().of_group(own) == ConsumerGroupSettings()
-    assert ConsumerGroupDefaults().capped(own) == []
+def test_a_group_may_choose_among_the_assignors_that_exist() -> None:
+    assert set(BROKER_CONFIGS["group.consumer.assignors"].choices) == set(ASSIGNORS)
 
 
 @pytest.mark.parametrize(
@@ -66,12 +53,12 @@ def test_without_a_cluster_the_defaults_hold() -> None:
 )
 def test_settings_that_can_not_hold_are_refused(config: GroupCoordinatorConfig) -> None:
     with pytest.raises(OttlaError) as refused:
-        config.consumer_groups()
+        config.groups()
     assert refused.value.code == ErrorCode.INVALID_CONFIG
 
 
 def test_a_policy_says_which_ways_are_open() -> None:
-    ways = {policy.value: (policy.upgrades, policy.downgrades) for policy in MigrationPolicy}
+    ways = {policy.value: (policy.may_upgrade, policy.may_downgrade) for policy in MigrationPolicy}
     assert ways == {
         "disabled": (False, False),
         "downgrade": (False, True),
