@@ -96,6 +96,7 @@ class Group:
     JOIN = Method("Group", "Join", g.JoinRequest, g.JoinResponse)
     SYNC = Method("Group", "Sync", g.SyncRequest, g.SyncResponse)
     HEARTBEAT = Method("Group", "Heartbeat", g.HeartbeatRequest, g.HeartbeatResponse)
+    CONSUMER_HEARTBEAT = Method("Group", "ConsumerHeartbeat", g.ConsumerHeartbeatRequest, g.ConsumerHeartbeatResponse)
     LEAVE = Method("Group", "Leave", g.LeaveRequest, g.LeaveResponse)
     COMMIT_OFFSETS = Method("Group", "CommitOffsets", g.CommitOffsetsRequest, g.CommitOffsetsResponse)
     FETCH_OFFSETS = Method("Group", "FetchOffsets", g.FetchOffsetsRequest, g.FetchOffsetsResponse)

@@ -16,7 +16,7 @@ class GroupCalls(_message.Message):
     def __init__(self, calls: _Optional[_Iterable[_Union[GroupCall, _Mapping]]] = ..., cancelled: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class GroupCall(_message.Message):
-    __slots__ = ("correlation_id", "timeout_ms", "heartbeat", "commit_offsets", "fetch_offsets", "leave", "write_txn_markers")
+    __slots__ = ("correlation_id", "timeout_ms", "heartbeat", "commit_offsets", "fetch_offsets", "leave", "write_txn_markers", "consumer_heartbeat")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class GroupCall(_message.Message):
     FETCH_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     LEAVE_FIELD_NUMBER: _ClassVar[int]
     WRITE_TXN_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     timeout_ms: int
     heartbeat: HeartbeatRequest
@@ -31,7 +32,8 @@ class GroupCall(_message.Message):
     fetch_offsets: FetchOffsetsRequest
     leave: LeaveRequest
     write_txn_markers: WriteShardMarkersRequest
-    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., commit_offsets: _Optional[_Union[CommitOffsetsRequest, _Mapping]] = ..., fetch_offsets: _Optional[_Union[FetchOffsetsRequest, _Mapping]] = ..., leave: _Optional[_Union[LeaveRequest, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteShardMarkersRequest, _Mapping]] = ...) -> None: ...
+    consumer_heartbeat: ConsumerHeartbeatRequest
+    def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., commit_offsets: _Optional[_Union[CommitOffsetsRequest, _Mapping]] = ..., fetch_offsets: _Optional[_Union[FetchOffsetsRequest, _Mapping]] = ..., leave: _Optional[_Union[LeaveRequest, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteShardMarkersRequest, _Mapping]] = ..., consumer_heartbeat: _Optional[_Union[ConsumerHeartbeatRequest, _Mapping]] = ...) -> None: ...
 
 class GroupResponses(_message.Message):
     __slots__ = ("responses", "last_started")
@@ -42,7 +44,7 @@ class GroupResponses(_message.Message):
     def __init__(self, responses: _Optional[_Iterable[_Union[GroupResponse, _Mapping]]] = ..., last_started: _Optional[int] = ...) -> None: ...
 
 class GroupResponse(_message.Message):
-    __slots__ = ("correlation_id", "not_started", "heartbeat", "commit_offsets", "fetch_offsets", "leave", "write_txn_markers")
+    __slots__ = ("correlation_id", "not_started", "heartbeat", "commit_offsets", "fetch_offsets", "leave", "write_txn_markers", "consumer_heartbeat")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     NOT_STARTED_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +52,7 @@ class GroupResponse(_message.Message):
     FETCH_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     LEAVE_FIELD_NUMBER: _ClassVar[int]
     WRITE_TXN_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     not_started: _common_pb2.Error
     heartbeat: HeartbeatResponse
@@ -57,7 +60,8 @@ class GroupResponse(_message.Message):
     fetch_offsets: FetchOffsetsResponse
     leave: LeaveResponse
     write_txn_markers: WriteShardMarkersResponse
-    def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., commit_offsets: _Optional[_Union[CommitOffsetsResponse, _Mapping]] = ..., fetch_offsets: _Optional[_Union[FetchOffsetsResponse, _Mapping]] = ..., leave: _Optional[_Union[LeaveResponse, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteShardMarkersResponse, _Mapping]] = ...) -> None: ...
+    consumer_heartbeat: ConsumerHeartbeatResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., not_started: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., commit_offsets: _Optional[_Union[CommitOffsetsResponse, _Mapping]] = ..., fetch_offsets: _Optional[_Union[FetchOffsetsResponse, _Mapping]] = ..., leave: _Optional[_Union[LeaveResponse, _Mapping]] = ..., write_txn_markers: _Optional[_Union[WriteShardMarkersResponse, _Mapping]] = ..., consumer_heartbeat: _Optional[_Union[ConsumerHeartbeatResponse, _Mapping]] = ...) -> None: ...
 
 class Member(_message.Message):
     __slots__ = ("member_id", "instance_id")
@@ -181,6 +185,82 @@ class HeartbeatResponse(_message.Message):
     error: _common_pb2.Error
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
+class ConsumerHeartbeatRequest(_message.Message):
+    __slots__ = ("group", "member", "member_epoch", "rack", "rebalance_timeout_ms", "topics", "topic_regex", "assignor", "owned", "client_id", "client_host", "gives_no_id", "reader")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    REBALANCE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_REGEX_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    OWNED_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
+    GIVES_NO_ID_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    member: Member
+    member_epoch: int
+    rack: str
+    rebalance_timeout_ms: int
+    topics: SubscribedTopics
+    topic_regex: str
+    assignor: str
+    owned: AssignedPartitions
+    client_id: str
+    client_host: str
+    gives_no_id: bool
+    reader: ReaderOfTopics
+    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., member_epoch: _Optional[int] = ..., rack: _Optional[str] = ..., rebalance_timeout_ms: _Optional[int] = ..., topics: _Optional[_Union[SubscribedTopics, _Mapping]] = ..., topic_regex: _Optional[str] = ..., assignor: _Optional[str] = ..., owned: _Optional[_Union[AssignedPartitions, _Mapping]] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., gives_no_id: _Optional[bool] = ..., reader: _Optional[_Union[ReaderOfTopics, _Mapping]] = ...) -> None: ...
+
+class SubscribedTopics(_message.Message):
+    __slots__ = ("names",)
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AssignedPartitions(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[AssignedTopic]
+    def __init__(self, topics: _Optional[_Iterable[_Union[AssignedTopic, _Mapping]]] = ...) -> None: ...
+
+class AssignedTopic(_message.Message):
+    __slots__ = ("topic_id", "partitions", "name")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    name: str
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ReaderOfTopics(_message.Message):
+    __slots__ = ("principal", "host", "sees_unlisted")
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    SEES_UNLISTED_FIELD_NUMBER: _ClassVar[int]
+    principal: str
+    host: str
+    sees_unlisted: bool
+    def __init__(self, principal: _Optional[str] = ..., host: _Optional[str] = ..., sees_unlisted: _Optional[bool] = ...) -> None: ...
+
+class ConsumerHeartbeatResponse(_message.Message):
+    __slots__ = ("error", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: AssignedPartitions
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., assignment: _Optional[_Union[AssignedPartitions, _Mapping]] = ...) -> None: ...
+
 class LeaveRequest(_message.Message):
     __slots__ = ("group", "members")
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -214,20 +294,22 @@ class Left(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("group", "member", "generation", "offsets", "transaction", "only_first")
+    __slots__ = ("group", "member", "generation", "offsets", "transaction", "only_first", "knows_no_epochs")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     ONLY_FIRST_FIELD_NUMBER: _ClassVar[int]
+    KNOWS_NO_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     group: str
     member: Member
     generation: int
     offsets: _containers.RepeatedCompositeFieldContainer[OffsetToCommit]
     transaction: OffsetsTransaction
     only_first: bool
-    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., transaction: _Optional[_Union[OffsetsTransaction, _Mapping]] = ..., only_first: _Optional[bool] = ...) -> None: ...
+    knows_no_epochs: bool
+    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., transaction: _Optional[_Union[OffsetsTransaction, _Mapping]] = ..., only_first: _Optional[bool] = ..., knows_no_epochs: _Optional[bool] = ...) -> None: ...
 
 class OffsetsTransaction(_message.Message):
     __slots__ = ("transactional_id", "producer", "transaction_version")
@@ -392,7 +474,7 @@ class DescribeGroupsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[GroupDescription, _Mapping]]] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
-    __slots__ = ("error", "group", "state", "protocol_type", "protocol", "generation", "leader", "members", "shard", "coordinator")
+    __slots__ = ("error", "group", "state", "protocol_type", "protocol", "generation", "leader", "members", "shard", "coordinator", "type", "assignment_epoch", "assignor")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -403,6 +485,9 @@ class GroupDescription(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     SHARD_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     group: str
     state: str
@@ -413,10 +498,13 @@ class GroupDescription(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[MemberDescription]
     shard: int
     coordinator: int
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., group: _Optional[str] = ..., state: _Optional[str] = ..., protocol_type: _Optional[str] = ..., protocol: _Optional[str] = ..., generation: _Optional[int] = ..., leader: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberDescription, _Mapping]]] = ..., shard: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...
+    type: str
+    assignment_epoch: int
+    assignor: str
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., group: _Optional[str] = ..., state: _Optional[str] = ..., protocol_type: _Optional[str] = ..., protocol: _Optional[str] = ..., generation: _Optional[int] = ..., leader: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberDescription, _Mapping]]] = ..., shard: _Optional[int] = ..., coordinator: _Optional[int] = ..., type: _Optional[str] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ...) -> None: ...
 
 class MemberDescription(_message.Message):
-    __slots__ = ("member", "client_id", "client_host", "metadata", "assignment", "session_timeout_ms", "rebalance_timeout_ms")
+    __slots__ = ("member", "client_id", "client_host", "metadata", "assignment", "session_timeout_ms", "rebalance_timeout_ms", "consumer")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_HOST_FIELD_NUMBER: _ClassVar[int]
@@ -424,6 +512,7 @@ class MemberDescription(_message.Message):
     ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     REBALANCE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
     member: Member
     client_id: str
     client_host: str
@@ -431,7 +520,30 @@ class MemberDescription(_message.Message):
     assignment: bytes
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., metadata: _Optional[bytes] = ..., assignment: _Optional[bytes] = ..., session_timeout_ms: _Optional[int] = ..., rebalance_timeout_ms: _Optional[int] = ...) -> None: ...
+    consumer: ConsumerMember
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., client_id: _Optional[str] = ..., client_host: _Optional[str] = ..., metadata: _Optional[bytes] = ..., assignment: _Optional[bytes] = ..., session_timeout_ms: _Optional[int] = ..., rebalance_timeout_ms: _Optional[int] = ..., consumer: _Optional[_Union[ConsumerMember, _Mapping]] = ...) -> None: ...
+
+class ConsumerMember(_message.Message):
+    __slots__ = ("epoch", "rack", "topics", "topic_regex", "assigned", "target", "is_classic", "state", "revoking")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_REGEX_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNED_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    IS_CLASSIC_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REVOKING_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    rack: str
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    topic_regex: str
+    assigned: AssignedPartitions
+    target: AssignedPartitions
+    is_classic: bool
+    state: str
+    revoking: AssignedPartitions
+    def __init__(self, epoch: _Optional[int] = ..., rack: _Optional[str] = ..., topics: _Optional[_Iterable[str]] = ..., topic_regex: _Optional[str] = ..., assigned: _Optional[_Union[AssignedPartitions, _Mapping]] = ..., target: _Optional[_Union[AssignedPartitions, _Mapping]] = ..., is_classic: _Optional[bool] = ..., state: _Optional[str] = ..., revoking: _Optional[_Union[AssignedPartitions, _Mapping]] = ...) -> None: ...
 
 class DeleteGroupsRequest(_message.Message):
     __slots__ = ("groups",)

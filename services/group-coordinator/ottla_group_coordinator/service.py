@@ -22,9 +22,12 @@ from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.parts import MOST_GROUPS
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
+from ottla_group_coordinator.consumer_messages import consumer_response, heartbeat_of
 from ottla_group_coordinator.deleted_topics import MetadataCatchUp
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
+from ottla_group_coordinator.machines.consumer.member import ConsumerMember
+from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
@@ -37,6 +40,7 @@ from ottla_group_coordinator.machines.membership import (
 )
 from ottla_group_coordinator.machines.offsets import (
     NO_GENERATION,
+    AnyGroup,
     ToCommit,
     check_topic,
     decide_commit,
@@ -75,7 +79,7 @@ GroupDecide = Decide[GroupShard]
 class _Positions(NamedTuple):
     """A group's members, and what it has committed, at one moment."""
 
-    members: Sequence[Member]
+    members: Sequence[Member | ConsumerMember]
     committed: Mapping[TopicPartition, CommittedOffset]
 
 
@@ -183,6 +187,19 @@ class GroupService:
             ]
         )
 
+    async def consumer_heartbeat(
+        self, request: pb.ConsumerHeartbeatRequest, context: RequestContext
+    ) -> pb.ConsumerHeartbeatResponse:
+        check_few(len(request.topics.names), "topics", _MOST_PARTITIONS)
+        heartbeat = heartbeat_of(request, self._new_id if request.gives_no_id else str, context)
+
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
+            return shard.decide_consumer_heartbeat(request.group, heartbeat, now)
+
+        # What writes nothing is answered from memory, unless something else is being written (`by_last_proof`).
+        answer = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
+        return consumer_response(answer)
+
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
     async def commit_offsets(
@@ -207,7 +224,8 @@ class GroupService:
         in_transaction = request.HasField("transaction")
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            group, topics = shard.group_or_new(request.group), self._metadata.image.topics
+            group: AnyGroup = shard.any_group(request.group) or shard.group_or_new(request.group)
+            topics = self._metadata.image.topics
             identity, generation = _identity(request.member), request.generation
             return decide_commit(
                 group,
@@ -219,6 +237,7 @@ class GroupService:
                 now,
                 in_transaction=in_transaction,
                 but=shard.committed_in(request.group, topics) if request.only_first else (),
+                knows_no_epochs=request.knows_no_epochs,
             )
 
         if in_transaction:
@@ -374,7 +393,7 @@ class GroupService:
         """Return how far a group is behind. The ends of the partitions are as they were at most a second ago."""
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            members = tuple(shard.group(request.group).members.values())
+            members: Sequence[Member | ConsumerMember] = tuple(shard.group(request.group).members.values())
             return ShardDecision(_Positions(members, shard.offsets(request.group).copy()))
 
         return await self._lags.of(request.group, await self._shards.ask(request.group, decide, timeout=_ASK_S))
@@ -382,7 +401,7 @@ class GroupService:
     async def _measured_lag(self, positions: _Positions) -> pb.LagResponse:
         members, committed = positions
         time_slice = Slice()
-        readers = await assigned(members, self._metadata.image.topics, time_slice)
+        readers = await assigned(members, self._metadata.image, time_slice)
         offsets = dict.fromkeys(readers, NOTHING_COMMITTED) | {p: o.offset for p, o in committed.items()}
         lags = await self._lag.lags(offsets)
         response = pb.LagResponse()

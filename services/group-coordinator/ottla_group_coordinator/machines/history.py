@@ -41,6 +41,9 @@ class Kind(Enum):
     REBALANCE_BEGAN = "rebalance-began"
     GENERATION = "generation"
     ASSIGNED = "assigned"
+    REVOKES = "revokes"
+    WAITS = "waits"
+    RECONCILED = "reconciled"
     LOADED = "loaded"
 
 
