@@ -44,6 +44,7 @@ class Kind(Enum):
     REVOKES = "revokes"
     WAITS = "waits"
     RECONCILED = "reconciled"
+    MIGRATED = "migrated"
     LOADED = "loaded"
 
 

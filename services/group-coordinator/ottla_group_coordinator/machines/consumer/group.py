@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
+from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla_core.coordination.shard import Entry
@@ -56,6 +57,21 @@ class RegexesAsked(NamedTuple):
     at: float
 
 
+class ClassicStep(Enum):
+    """What a member of the classic protocol is to do next."""
+
+    JOIN = "join"
+    SYNC = "sync"
+
+
+class Awaited(NamedTuple):
+    """Notes, as a change in memory, what is awaited of a classic member. None: nothing."""
+
+    group: str
+    member_id: str
+    step: ClassicStep | None
+
+
 class ConsumerGroup:
     def __init__(self, group_id: str, first_epoch: int | None = None) -> None:
         """`first_epoch` is that of a group of the other protocol, whose epochs this one continues."""
@@ -74,6 +90,7 @@ class ConsumerGroup:
         self.seen_version = 0
         """The version of the topics by which the epoch is known to be right."""
         self.asked = RegexesAsked(group_id, 0, float("-inf"))
+        self.awaited: Final[dict[str, ClassicStep]] = {}
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self._instances: Final[dict[str, str]] = {}
         self._owners: Final[dict[TopicId, dict[int, str]]] = {}
@@ -197,9 +214,11 @@ class ConsumerGroup:
                 return self.resolved.get(key.pattern)
         return None
 
-    def remember(self, change: SeenTopics | RegexesAsked) -> None:
+    def remember(self, change: SeenTopics | RegexesAsked | Awaited) -> None:
         if isinstance(change, SeenTopics):
             self.seen_version = change.version
+        elif isinstance(change, Awaited):
+            _put(self.awaited, change.member_id, change.step)
         else:
             self.asked = change
 
