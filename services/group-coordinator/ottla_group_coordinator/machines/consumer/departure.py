@@ -138,7 +138,8 @@ def remove(
         draft.note(kind, cause, member)
     if may_downgrade(group, settings) and downgrade(draft, topics, settings):
         return
-    draft.begin_epoch(hash_of(group.subscribed_topics(), topics))
+    names = ", ".join(member.client_id or member.member_id for member in members)
+    draft.begin_epoch(hash_of(group.subscribed_topics(), topics), f"{names}: {cause}")
     # There is nobody left to assign to, so an empty group is not behind its epoch.
     if not group.members:
         draft.write(TargetEpochKey(group.group_id), TargetEpoch(group.epoch, draft.now.wall_ms))

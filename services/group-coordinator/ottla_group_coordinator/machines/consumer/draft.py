@@ -83,13 +83,14 @@ class Draft:
         self._entries.pop(entry.key, None)
         self._entries[entry.key] = entry
 
-    def begin_epoch(self, topics_hash: int) -> None:
+    def begin_epoch(self, topics_hash: int, cause: str) -> None:
         former = self.group.group_epoch
         created_ms = former.created_ms if self.group.exists else self.now.wall_ms
         self.write(
             GroupEpochKey(self.group.group_id),
             former._replace(epoch=former.epoch + 1, topics_hash=topics_hash, created_ms=created_ms),
         )
+        self.note(Kind.REBALANCE_BEGAN, cause)
 
     def note(
         self, kind: Kind, cause: str, member: ConsumerMember | None = None, *, duration_ms: int = 0, moved: int = 0

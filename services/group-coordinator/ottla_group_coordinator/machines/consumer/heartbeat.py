@@ -41,7 +41,7 @@ from ottla_group_coordinator.machines.consumer.requests import (
     ConsumerHeartbeatAnswer,
 )
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
-from ottla_group_coordinator.machines.consumer.states import MemberState
+from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState
 from ottla_group_coordinator.machines.consumer.target import make_target
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
 from ottla_group_coordinator.machines.history import Kind
@@ -233,7 +233,9 @@ def update_epoch(draft: Draft, topics: GroupTopics, *, is_changed: bool) -> None
         return
     topics_hash = hash_of(group.subscribed_topics(), topics)
     if is_changed or not group.exists or topics_hash != group.group_epoch.topics_hash:
-        draft.begin_epoch(topics_hash)
+        is_other = is_changed or not group.exists
+        cause = "a member has another subscription" if is_other else "the topics' metadata has changed"
+        draft.begin_epoch(topics_hash, cause)
     draft.memory.append(SeenTopics(group.group_id, topics.version))
 
 
@@ -251,6 +253,7 @@ def step(draft: Draft, member: ConsumerMember, owned: Partitions | None, topics:
     current = reconcile(member, goal, owned)
     if current == member.current:
         return current
+    was = group.state
     draft.write(CurrentKey(group.group_id, member.member_id), current)
     timer = RevocationTimer(group.group_id, member.member_id)
     if current.state is MemberState.UNREVOKED:
@@ -261,6 +264,9 @@ def step(draft: Draft, member: ConsumerMember, owned: Partitions | None, topics:
     else:
         draft.timers[timer] = None
         _note_step(draft, group.members[member.member_id], goal, topics)
+    if group.state is ConsumerGroupState.STABLE and was is not ConsumerGroupState.STABLE:
+        since_ms = draft.now.wall_ms if group.assigned is None else group.assigned.made_ms
+        draft.note(Kind.SETTLED, "every member has its assignment", duration_ms=max(0, draft.now.wall_ms - since_ms))
     return current
 
 

@@ -41,7 +41,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: ConsumerSettings) -
             moved += _moved(group, member_id, target)
             draft.write(TargetKey(group.group_id, member_id), target)
     draft.write(TargetEpochKey(group.group_id), TargetEpoch(group.epoch, draft.now.wall_ms))
-    draft.note(Kind.ASSIGNED, f"{name} assigned to {counted(len(members), 'member')}", moved=moved)
+    draft.note(Kind.TARGET, f"{name} assigned to {counted(len(members), 'member')}", moved=moved)
 
 
 def _is_due(draft: Draft, settings: ConsumerSettings) -> bool:
