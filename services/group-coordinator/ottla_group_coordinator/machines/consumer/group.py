@@ -8,7 +8,7 @@ costs as much in a group of 5,000 members as in one of five.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Hashable, Iterator, Set
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -149,7 +149,7 @@ class ConsumerGroup:
             return default
         return max(sorted(self._assignors), key=self._assignors.__getitem__)
 
-    def subscribed_topics(self) -> Collection[str]:
+    def subscribed_topics(self) -> Set[str]:
         """Return the topics that any member reads, by name or by what its regular expression matches."""
         return self._named.keys() | self._matched.keys() if self._matched else self._named.keys()
 
@@ -267,7 +267,7 @@ class ConsumerGroup:
 
     def _put_resolved(self, pattern: str, value: ResolvedRegex | None) -> None:
         former = self.resolved.get(pattern)
-        for topic in former.topics if former is not None else ():
+        for topic in () if former is None else sorted(former.topics):
             _take_one(self._matched, topic)
         _put(self.resolved, pattern, value)
         if value is not None:
@@ -284,7 +284,7 @@ class ConsumerGroup:
         # A topic counts once for each subscription that names it, however many members have that subscription.
         if _add(self.subscriptions, subscription, by):
             _put(self._shared, subscription, subscription if by > 0 else None)
-            for topic in metadata.topics:
+            for topic in sorted(metadata.topics):
                 _add(self._named, topic, by)
         if metadata.regex:
             _add(self.regexes, metadata.regex, by)

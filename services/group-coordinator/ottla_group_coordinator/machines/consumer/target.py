@@ -23,7 +23,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: ConsumerSettings) -
     ids: dict[Subscription, frozenset[TopicId]] = {}
     counts: dict[TopicId, int] = {}
     for subscription in group.subscriptions:
-        read = [topic for n in group.topics_of(subscription) if (topic := topics.get(n)) is not None]
+        read = [topic for n in sorted(group.topics_of(subscription)) if (topic := topics.get(n)) is not None]
         counts.update((topic.id, topic.partition_count) for topic in read)
         ids[subscription] = frozenset(topic.id for topic in read)
     members = {
