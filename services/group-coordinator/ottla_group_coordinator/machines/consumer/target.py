@@ -23,7 +23,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: ConsumerSettings) -
     ids: dict[Subscription, frozenset[TopicId]] = {}
     counts: dict[TopicId, int] = {}
     for subscription in group.subscriptions:
-        read = [topic for n in group.topics_of(subscription) if (topic := topics.get(n)) is not None]
+        read = [topic for n in sorted(group.topics_of(subscription)) if (topic := topics.get(n)) is not None]
         counts.update((topic.id, topic.partition_count) for topic in read)
         ids[subscription] = frozenset(topic.id for topic in read)
     members = {
@@ -41,7 +41,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: ConsumerSettings) -
             moved += _moved(group, member_id, target)
             draft.write(TargetKey(group.group_id, member_id), target)
     draft.write(TargetEpochKey(group.group_id), TargetEpoch(group.epoch, draft.now.wall_ms))
-    draft.note(Kind.ASSIGNED, f"{name} assigned to {counted(len(members), 'member')}", moved=moved)
+    draft.note(Kind.TARGET, f"{name} assigned to {counted(len(members), 'member')}", moved=moved)
 
 
 def _is_due(draft: Draft, settings: ConsumerSettings) -> bool:

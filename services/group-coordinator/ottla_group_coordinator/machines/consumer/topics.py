@@ -7,7 +7,7 @@ group looks at its topics only if that is not the one it has seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
 from hashlib import blake2b
 from typing import Final, Protocol
 
@@ -38,7 +38,7 @@ class GroupTopics(Protocol):
     def topic_hash(self, topic: Topic) -> int: ...
 
 
-def hash_of(names: Iterable[str], topics: GroupTopics) -> int:
+def hash_of(names: Set[str], topics: GroupTopics) -> int:
     """Return the hash of these topics, in any order, as a signed number of eight bytes. 0: none of them exists."""
     total = sum(topics.topic_hash(topic) for name in names if (topic := topics.get(name)) is not None) % _HASHES
     return total - _HASHES if total >= _HASHES // 2 else total
@@ -80,7 +80,7 @@ class ImageTopics:
             self._hashes.clear()
             self._version += 1
             return
-        changed = {p.topic_id for p in new.changed_partitions if _differs(p, old, new)}
+        changed = dict.fromkeys(p.topic_id for p in new.changed_partitions if _differs(p, old, new))
         for topic_id in changed:
             self._hashes.pop(topic_id, None)
         self._version += bool(changed)
