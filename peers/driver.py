@@ -32,6 +32,13 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         Linux's CLOCK_MONOTONIC, which all processes of a machine share. An answer to a commit has
                         "asked_ns" too, the time at which the commit began.
 
+    by-hand             {"bootstrap", "topic", "group"}, of franz-go alone
+                        is a member of the consumer protocol that is made of single requests: peers/go/by_hand.go. It
+                        reads nothing, and tells of its partitions as `group` does. It commits each partition that it
+                        has given up in an older epoch, which has to be refused, and prints
+                        {"old_commit": {"partition", "epoch", "now": its present epoch, "error": name, "NONE": taken}}.
+                        With "close", or at the end of stdin, it leaves and ends. No limit of 30 s.
+
     experience          {"bootstrap", "topic", "story"}, of the Java client alone
                         goes through a story (peers/java/Experience.java) and prints its facts, one object: for each
                         act the class of the exception that it raised, or `well`. No limit of 30 s.
@@ -189,6 +196,10 @@ class Driver:
     def member(self, *, session_ms: int = SESSION_MS, **options: Any) -> list[str]:
         """Return the command of a member, which tells of its events on stdout and is told what to do on stdin."""
         return [*self._command, "group", json.dumps({**options, "session_ms": session_ms})]
+
+    def member_by_hand(self, **options: str) -> list[str]:
+        """Return the command of a member that commits in epochs that are over."""
+        return [*self._command, "by-hand", json.dumps(options)]
 
     @property
     def environment(self) -> Mapping[str, str]:

@@ -43,6 +43,7 @@ func (f franzGo) Join(o Options, tell *Events) (Member, error) {
 		kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(o.sessionTimeout()),
 		kgo.HeartbeatInterval(heartbeatInterval),
+		kgo.MetadataMinAge(metadataAge),
 		kgo.MetadataMaxAge(metadataAge),
 		kgo.OnPartitionsAssigned(told(tell.Assigned)),
 		kgo.OnPartitionsRevoked(told(tell.Revoked)),

@@ -88,8 +88,11 @@ func run(arguments []string) error {
 			return err
 		}
 	}
-	if arguments[1] == "group" {
+	switch arguments[1] {
+	case "group":
 		return beMember(client, options)
+	case "by-hand":
+		return beMemberByHand(options)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	startClock := func() { time.AfterFunc(limit, func() { cancel(fmt.Errorf("not done in %s", limit)) }) }
