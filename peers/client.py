@@ -24,6 +24,8 @@ class Rec(NamedTuple):
 End = Literal["commit", "abort"]
 Step = Rec | Literal["begin"] | End
 """A step of a transactional producer."""
+GroupProtocol = Literal["classic", "consumer"]
+"""Kafka's `group.protocol`: members assign the partitions, or the coordinator does (KIP-848)."""
 
 
 class GroupRec(NamedTuple):
@@ -34,15 +36,23 @@ class GroupRec(NamedTuple):
     value: bytes
 
 
+class CommitError(Exception):
+    """A member's commit was refused. The member goes on."""
+
+
 class Member(Protocol):
     """A member of a group, which reads one topic until it is closed. It commits nothing without being told to, unless
-    its client can't be told. Its session ends after 30 s without a heartbeat; it sends one every 500 ms.
+    its client can't be told. In the classic protocol its session ends after 30 s without a heartbeat, and it sends one
+    every 500 ms; in the consumer protocol the coordinator says both.
 
     Raises PeerError where it can't go on.
     """
 
     revoked: list[int]
     """Partitions that it was told to give up while it went on."""
+
+    lost: list[int]
+    """Partitions that it learned to have lost already, because the group had gone on without it."""
 
     def assignment(self) -> list[int]:
         """Partitions that it has now."""
@@ -53,7 +63,7 @@ class Member(Protocol):
         ...
 
     def commit(self) -> None:
-        """How far it has read, and wait for it."""
+        """How far it has read, and wait for it. Raises CommitError where that is refused."""
         ...
 
     def seek(self, partition: int, offset: int) -> None:
@@ -145,6 +155,11 @@ class Client(Protocol):
         assignor: str = "range",
         instance: str | None = None,
         reset: str = "earliest",
+        protocol: GroupProtocol = "classic",
     ) -> Member:
-        """A member with that assignor alone: range or cooperative-sticky. It returns before it is assigned anything."""
+        """A member with that assignor alone. It returns before it is assigned anything.
+
+        The assignor is range or cooperative-sticky in the classic protocol, and range or uniform in the consumer
+        protocol. A topic that begins with ^ is a regular expression: the member reads all topics that match.
+        """
         ...

@@ -19,13 +19,25 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         prints {"offset": n} of partition 0, null where no record is as late.
     admin               {"bootstrap", "topic", "op": "roundtrip"}
                         prints {"ok": true, "did": [some of ADMIN_STEPS]}
-    group               {"bootstrap", "topic", "group", "assignor": "range"|"cooperative-sticky", "instance": name|null,
-                        "reset": "earliest"|"latest"}
+    group               {"bootstrap", "topic", "group", "assignor": "range"|"cooperative-sticky"|"uniform",
+                        "instance": name|null, "reset": "earliest"|"latest", "protocol": "classic"|"consumer",
+                        "session_ms"}
                         is a member of the group, and prints a line for each event as it happens:
-                        {"assigned": [partitions that it gets]}, {"revoked": [partitions that it gives up]} and
+                        {"assigned": [partitions that it gets]}, {"revoked": [partitions that it gives up]},
+                        {"lost": [partitions that it has lost already]} and
                         {"record": {"partition", "offset", "value": base64}}. It takes commands from stdin, one a line:
-                        "commit" how far it has read, "seek <partition> <offset>", each answered with {"done": command};
-                        with "close", or at the end of stdin, it leaves and ends. No limit of 30 s.
+                        "commit" how far it has read, "seek <partition> <offset>", each answered with {"done": command},
+                        or a commit that is refused with {"failed": command, "error": words}. With "close", or at the
+                        end of stdin, it leaves and ends. No limit of 30 s. Each line also has "at_ns", the time by
+                        Linux's CLOCK_MONOTONIC, which all processes of a machine share. An answer to a commit has
+                        "asked_ns" too, the time at which the commit began.
+
+    by-hand             {"bootstrap", "topic", "group"}, of franz-go alone
+                        is a member of the consumer protocol that is made of single requests: peers/go/by_hand.go. It
+                        reads nothing, and tells of its partitions as `group` does. It commits each partition that it
+                        has given up in an older epoch, which has to be refused, and prints
+                        {"old_commit": {"partition", "epoch", "now": its present epoch, "error": name, "NONE": taken}}.
+                        With "close", or at the end of stdin, it leaves and ends. No limit of 30 s.
 
     experience          {"bootstrap", "topic", "story"}, of the Java client alone
                         goes through a story (peers/java/Experience.java) and prints its facts, one object: for each
@@ -55,10 +67,12 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from peers import security
-from peers.client import LIMIT_S, End, Rec, Step
+from peers.client import LIMIT_S, End, GroupProtocol, Rec, Step
 from peers.member import DrivenMember
 from peers.place import PeerError
 
+SESSION_MS: Final = 30_000
+"""After so long without a heartbeat a member of the classic protocol is none any more."""
 _GRACE_S: Final = 15.0
 """Beyond the driver's own deadline: a start, and a last word about what went wrong."""
 _STORY_S: Final = 240.0
@@ -166,10 +180,31 @@ class Driver:
         assignor: str = "range",
         instance: str | None = None,
         reset: str = "earliest",
+        protocol: GroupProtocol = "classic",
     ) -> DrivenMember:
-        options = {"bootstrap": bootstrap, "topic": topic, "group": group, "instance": instance}
-        words = json.dumps({**options, "assignor": assignor, "reset": reset})
-        return DrivenMember([*self._command, "group", words], self._environment)
+        command = self.member(
+            bootstrap=bootstrap,
+            topic=topic,
+            group=group,
+            assignor=assignor,
+            instance=instance,
+            reset=reset,
+            protocol=protocol,
+        )
+        return DrivenMember(command, self._environment)
+
+    def member(self, *, session_ms: int = SESSION_MS, **options: Any) -> list[str]:
+        """Return the command of a member, which tells of its events on stdout and is told what to do on stdin."""
+        return [*self._command, "group", json.dumps({**options, "session_ms": session_ms})]
+
+    def member_by_hand(self, **options: str) -> list[str]:
+        """Return the command of a member that commits in epochs that are over."""
+        return [*self._command, "by-hand", json.dumps(options)]
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What its commands need in their environment, besides what this process has there."""
+        return self._environment
 
     def secured(self, folder: Path) -> Driver:
         """Return a driver of this client whose connections have the security in the folder."""

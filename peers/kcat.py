@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from peers import security
-from peers.client import LIMIT_S, End, Rec, Step
+from peers.client import LIMIT_S, End, GroupProtocol, Rec, Step
 from peers.kcat_member import KcatMember
 from peers.place import PeerError, program
 
@@ -112,7 +112,10 @@ class Kcat:
         assignor: str = "range",
         instance: str | None = None,
         reset: str = "earliest",
+        protocol: GroupProtocol = "classic",
     ) -> KcatMember:
+        if protocol != "classic":
+            raise PeerError("kcat is driven in the classic protocol alone")
         settings: dict[str, object] = {
             "partition.assignment.strategy": assignor,
             "auto.offset.reset": reset,

@@ -21,6 +21,7 @@ class KcatMember:
 
     def __init__(self, command: Sequence[str], topic: str, group: str) -> None:
         self.revoked: list[int] = []
+        self.lost: list[int] = []
         self._assigned: set[int] = set()
         self._records: list[GroupRec] = []
         self._complaints: list[bytes] = []

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from peers.client import LIMIT_S, GroupRec
+from peers.client import LIMIT_S, CommitError, GroupRec
 from peers.place import PeerError
 
 _TAIL_CHARS: Final = 2000
@@ -23,9 +23,12 @@ class DrivenMember:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.revoked: list[int] = []
+        self.lost: list[int] = []
         self._assigned: set[int] = set()
         self._records: list[GroupRec] = []
-        self._done = 0
+        self._answered = 0
+        self._failed = ""
+        """What was said of the last command, if it was refused."""
         self._closing = False
         self._told: Final = threading.Condition()
         self._name: Final = command[-2]
@@ -78,17 +81,19 @@ class DrivenMember:
             raise PeerError(f"a member of {self._name} left with {self._process.returncode}:\n{words}")
 
     def _command(self, words: str) -> None:
-        """Raises PeerError where it is not done in time."""
+        """Raises PeerError where it is not done in time, and CommitError where it is refused."""
         self._check_alive()
         assert self._process.stdin is not None
         with self._told:
-            wanted = self._done + 1
+            wanted = self._answered + 1
             with suppress(BrokenPipeError):
                 self._process.stdin.write(words.encode() + b"\n")
                 self._process.stdin.flush()
-            if not self._told.wait_for(lambda: self._done >= wanted or not self._reading.is_alive(), LIMIT_S):
+            if not self._told.wait_for(lambda: self._answered >= wanted or not self._reading.is_alive(), LIMIT_S):
                 raise PeerError(f"a member of {self._name} has not done in {LIMIT_S:.0f} s: {words}")
         self._check_alive()
+        if self._failed:
+            raise CommitError(f"a member of {self._name}: {self._failed}")
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -109,11 +114,16 @@ class DrivenMember:
                 self._assigned.difference_update(partitions)
                 if not self._closing:
                     self.revoked += partitions
+            case {"lost": partitions}:
+                self._assigned.difference_update(partitions)
+                self.lost += partitions
             case {"record": record}:
                 value = base64.b64decode(record["value"])
                 self._records.append(GroupRec(record["partition"], record["offset"], value))
             case {"done": _}:
-                self._done += 1
+                self._answered, self._failed = self._answered + 1, ""
+            case {"failed": _, "error": words}:
+                self._answered, self._failed = self._answered + 1, str(words)
 
     def _check_alive(self) -> None:
         """A member that has been closed has records still."""

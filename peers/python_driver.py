@@ -10,10 +10,11 @@ import json
 import logging
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from peers.client import Member
+from peers.client import CommitError, Member
 from peers.driver import record_line, record_of, step_of
 
 _writing: Final = threading.Lock()
@@ -55,19 +56,29 @@ def _group(member: Member) -> Iterator[bytes]:
     for command in sys.stdin:
         match command.split():
             case ["commit"]:
-                member.commit()
+                yield _committed(member)
+                continue
             case ["seek", partition, offset]:
                 member.seek(int(partition), int(offset))
             case ["close"]:
                 break
             case _:
                 raise ValueError(f"no command {command}")
-        yield _line(done=command.strip())
+        yield _line(done=command.strip(), at_ns=time.monotonic_ns())
     member.close()
 
 
+def _committed(member: Member) -> bytes:
+    asked_ns = time.monotonic_ns()
+    try:
+        member.commit()
+    except CommitError as error:
+        return _line(failed="commit", error=str(error), asked_ns=asked_ns, at_ns=time.monotonic_ns())
+    return _line(done="commit", asked_ns=asked_ns, at_ns=time.monotonic_ns())
+
+
 def _tell(event: dict[str, Any]) -> None:
-    _write(_line(**event))
+    _write(_line(**event, at_ns=time.monotonic_ns()))
 
 
 def _write(line: bytes) -> None:

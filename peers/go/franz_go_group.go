@@ -2,40 +2,58 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+const pollTime = 100 * time.Millisecond
+
+var franzGoBalancers = map[string]kgo.GroupBalancer{
+	"range":              kgo.RangeBalancer(),
+	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
+	"uniform":            kgo.StickyBalancer(), // asks for the coordinator's assignor of that name
+}
+
+// franzGoMember polls, tells of records and does what it is told in one goroutine: a commit covers told records alone.
 type franzGoMember struct {
 	client *kgo.Client
 	topic  string
+	work   chan func()
+	ended  chan struct{}
 }
 
 func (f franzGo) Join(o Options, tell *Events) (Member, error) {
-	balancer := kgo.RangeBalancer()
-	if o.Assignor == "cooperative-sticky" {
-		balancer = kgo.CooperativeStickyBalancer()
-	}
 	start := kgo.NewOffset().AtStart()
 	if o.Reset == "latest" {
 		start = kgo.NewOffset().AtEnd()
 	}
-	revoked := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-		tell.Revoked(partitions[o.Topic])
+	told := func(tell func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) { tell(numbers(partitions)) }
 	}
 	settings := []kgo.Opt{
 		kgo.ConsumerGroup(o.Group),
 		kgo.ConsumeTopics(o.Topic),
-		kgo.Balancers(balancer),
+		kgo.Balancers(franzGoBalancers[o.Assignor]),
 		kgo.ConsumeResetOffset(start),
 		kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(sessionTimeout),
+		kgo.SessionTimeout(o.sessionTimeout()),
 		kgo.HeartbeatInterval(heartbeatInterval),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-			tell.Assigned(partitions[o.Topic])
-		}),
-		kgo.OnPartitionsRevoked(revoked),
-		kgo.OnPartitionsLost(revoked),
+		kgo.MetadataMinAge(metadataAge),
+		kgo.MetadataMaxAge(metadataAge),
+		kgo.OnPartitionsAssigned(told(tell.Assigned)),
+		kgo.OnPartitionsRevoked(told(tell.Revoked)),
+		kgo.OnPartitionsLost(told(tell.Lost)),
+	}
+	if o.Protocol == "consumer" {
+		settings = append(settings, kgo.ServerSideBalancer())
+	}
+	if strings.HasPrefix(o.Topic, "^") {
+		settings = append(settings, kgo.ConsumeRegex())
 	}
 	if o.Instance != "" {
 		settings = append(settings, kgo.InstanceID(o.Instance))
@@ -44,28 +62,51 @@ func (f franzGo) Join(o Options, tell *Events) (Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	go poll(client, tell)
-	return franzGoMember{client, o.Topic}, nil
+	member := franzGoMember{client, o.Topic, make(chan func()), make(chan struct{})}
+	go member.run(tell)
+	return member, nil
 }
 
-// poll until the client is closed.
-func poll(client *kgo.Client, tell *Events) {
+// run until the client is closed.
+func (m franzGoMember) run(tell *Events) {
+	defer close(m.ended)
 	for {
-		fetched := client.PollFetches(context.Background())
+		ctx, cancel := context.WithTimeout(context.Background(), pollTime)
+		fetched := m.client.PollFetches(ctx)
+		cancel()
 		if fetched.IsClientClosed() {
 			return
 		}
-		if err := fetched.Err(); err != nil {
-			tell.Fail(err)
-		}
+		goOnOrFail(fetched.Err(), tell)
 		fetched.EachRecord(func(r *kgo.Record) { tell.Record(r.Partition, r.Offset, r.Value) })
+		select {
+		case work := <-m.work:
+			work()
+		default:
+		}
+	}
+}
+
+// goOnOrFail takes it that the client joins again by itself where only its session in the group has ended.
+func goOnOrFail(err error, tell *Events) {
+	var session *kgo.ErrGroupSession
+	switch {
+	case err == nil || errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &session):
+		fmt.Fprintln(os.Stderr, err)
+	default:
+		tell.Fail(err)
 	}
 }
 
 func (m franzGoMember) Commit() error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return m.client.CommitUncommittedOffsets(ctx)
+	committed := make(chan error)
+	m.work <- func() {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		committed <- m.client.CommitUncommittedOffsets(ctx)
+	}
+	return <-committed
 }
 
 func (m franzGoMember) Seek(partition int32, offset int64) error {
@@ -76,5 +117,15 @@ func (m franzGoMember) Seek(partition int32, offset int64) error {
 
 func (m franzGoMember) Close() error {
 	m.client.Close()
+	<-m.ended
 	return nil
+}
+
+// numbers are those of the partitions of all topics.
+func numbers(partitions map[string][]int32) []int32 {
+	var all []int32
+	for _, of := range partitions {
+		all = append(all, of...)
+	}
+	return all
 }

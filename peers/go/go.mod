@@ -7,7 +7,7 @@ require (
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kadm v1.19.0
 	github.com/xdg-go/scram v1.4.0
-	github.com/xdg-go/scram v1.4.0
+	golang.org/x/sys v0.48.0
 )
 
 require (
@@ -26,6 +26,5 @@ require (
 	github.com/xdg-go/stringprep v1.0.4 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.59.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 )

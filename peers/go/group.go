@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
-	sessionTimeout    = 30 * time.Second
 	heartbeatInterval = 500 * time.Millisecond
+	metadataAge       = 2 * time.Second
 )
 
 // Member reads as one of a group.
@@ -33,16 +35,31 @@ type Events struct {
 
 func (e *Events) Assigned(partitions []int32) { e.tell("assigned", orEmpty(partitions)) }
 func (e *Events) Revoked(partitions []int32)  { e.tell("revoked", orEmpty(partitions)) }
+func (e *Events) Lost(partitions []int32)     { e.tell("lost", orEmpty(partitions)) }
 func (e *Events) Record(partition int32, offset int64, value []byte) {
 	e.tell("record", map[string]any{"partition": partition, "offset": offset, "value": value})
 }
 
 func (e *Events) tell(what string, value any) {
+	e.tellAll(map[string]any{what: value})
+}
+
+func (e *Events) tellAll(fields map[string]any) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	if e.lines.Encode(map[string]any{what: value}) != nil {
+	fields["at_ns"] = now()
+	if e.lines.Encode(fields) != nil {
 		os.Exit(1) // nobody reads
 	}
+}
+
+// now is by the clock that all processes of the machine share.
+func now() int64 {
+	var time unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &time); err != nil {
+		panic(err)
+	}
+	return time.Nano()
 }
 
 // Fail ends the process: a member that can't go on has nothing more to tell.
@@ -59,18 +76,29 @@ func beMember(client Client, o Options) error {
 		return err
 	}
 	for commands := bufio.NewScanner(os.Stdin); commands.Scan() && commands.Text() != "close"; {
-		if err := do(member, commands.Text()); err != nil {
+		if commands.Text() == "commit" {
+			commit(member, events)
+		} else if err := do(member, commands.Text()); err != nil {
 			return errors.Join(err, member.Close())
+		} else {
+			events.tell("done", commands.Text())
 		}
-		events.tell("done", commands.Text())
 	}
 	return member.Close()
 }
 
-func do(member Member, command string) error {
-	if command == "commit" {
-		return member.Commit()
+// commit tells what became of it: a member goes on whose commit was refused.
+func commit(member Member, events *Events) {
+	answer := map[string]any{"asked_ns": now()}
+	if err := member.Commit(); err != nil {
+		answer["failed"], answer["error"] = "commit", err.Error()
+	} else {
+		answer["done"] = "commit"
 	}
+	events.tellAll(answer)
+}
+
+func do(member Member, command string) error {
 	if !strings.HasPrefix(command, "seek ") {
 		return fmt.Errorf("no command %q", command)
 	}

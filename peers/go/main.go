@@ -40,9 +40,15 @@ type Options struct {
 	Assignor        string `json:"assignor"`
 	Instance        string `json:"instance"`
 	Reset           string `json:"reset"`
+	Protocol        string `json:"protocol"`
+	SessionMs       int    `json:"session_ms"`
 }
 
 func (o Options) seeds() []string { return strings.Split(o.Bootstrap, ",") }
+
+func (o Options) sessionTimeout() time.Duration {
+	return time.Duration(o.SessionMs) * time.Millisecond
+}
 
 // Client is what each library does for the tests.
 type Client interface {
@@ -76,14 +82,17 @@ func run(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	options := Options{Acks: -1, Codec: "none", Partitions: 1}
+	options := Options{Acks: -1, Codec: "none", Partitions: 1, Protocol: "classic", SessionMs: 30_000}
 	if len(arguments) > 2 {
 		if err := json.Unmarshal([]byte(arguments[2]), &options); err != nil {
 			return err
 		}
 	}
-	if arguments[1] == "group" {
+	switch arguments[1] {
+	case "group":
 		return beMember(client, options)
+	case "by-hand":
+		return beMemberByHand(options)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	startClock := func() { time.AfterFunc(limit, func() { cancel(fmt.Errorf("not done in %s", limit)) }) }

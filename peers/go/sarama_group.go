@@ -25,11 +25,11 @@ func (s saramaClient) Join(o Options, tell *Events) (Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Assignor != "range" {
-		return nil, fmt.Errorf("sarama knows no assignor %q", o.Assignor)
+	if o.Assignor != "range" || o.Protocol != "classic" {
+		return nil, fmt.Errorf("sarama knows no assignor %q in the %s protocol", o.Assignor, o.Protocol)
 	}
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{sarama.NewBalanceStrategyRange()}
-	config.Consumer.Group.Session.Timeout = sessionTimeout
+	config.Consumer.Group.Session.Timeout = o.sessionTimeout()
 	config.Consumer.Group.Heartbeat.Interval = heartbeatInterval
 	config.Consumer.Group.InstanceId = o.Instance
 	config.Consumer.Offsets.AutoCommit.Enable = false

@@ -14,11 +14,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -45,21 +48,23 @@ final class Member implements ConsumerRebalanceListener {
         String topic = options.get("topic").asText();
         var bytes = new ByteArrayDeserializer();
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(Security.with(settings()), bytes, bytes)) {
-            consumer.subscribe(List.of(topic), this);
+            subscribe(consumer, topic);
             while (true) {
                 consumer.poll(Duration.ofMillis(100)).forEach(this::tell);
                 for (String command = commands.poll(); command != null; command = commands.poll()) {
                     String[] words = command.split(" ");
                     switch (words[0]) {
-                        case "commit" -> consumer.commitSync();
-                        case "seek" -> consumer.seek(
-                            new TopicPartition(topic, Integer.parseInt(words[1])), Long.parseLong(words[2]));
+                        case "commit" -> commit(consumer);
+                        case "seek" -> {
+                            var partition = new TopicPartition(topic, Integer.parseInt(words[1]));
+                            consumer.seek(partition, Long.parseLong(words[2]));
+                            answer(JSON.createObjectNode().put("done", command));
+                        }
                         case "close" -> {
                             return;
                         }
                         default -> throw new IllegalArgumentException("there is no " + command);
                     }
-                    answer(JSON.createObjectNode().put("done", command));
                 }
             }
         }
@@ -75,15 +80,53 @@ final class Member implements ConsumerRebalanceListener {
         tell("revoked", partitions);
     }
 
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+        tell("lost", partitions);
+    }
+
+    private void subscribe(KafkaConsumer<?, ?> consumer, String topic) {
+        if (!topic.startsWith("^")) {
+            consumer.subscribe(List.of(topic), this);
+        } else if (hasConsumerProtocol()) {
+            consumer.subscribe(new SubscriptionPattern(topic), this);
+        } else {
+            consumer.subscribe(Pattern.compile(topic), this);
+        }
+    }
+
+    private void commit(KafkaConsumer<?, ?> consumer) {
+        long asked = System.nanoTime();
+        ObjectNode answer = JSON.createObjectNode();
+        try {
+            consumer.commitSync();
+            answer.put("done", "commit");
+        } catch (KafkaException refused) {
+            answer.put("failed", "commit").put("error", refused.toString());
+        }
+        answer(answer.put("asked_ns", asked));
+    }
+
+    private boolean hasConsumerProtocol() {
+        return options.get("protocol").asText().equals("consumer");
+    }
+
     private Map<String, Object> settings() {
+        String assignor = options.get("assignor").asText();
         Map<String, Object> settings = new HashMap<>(Map.of(
             "bootstrap.servers", options.get("bootstrap").asText(),
             "group.id", options.get("group").asText(),
             "auto.offset.reset", options.get("reset").asText(),
-            "enable.auto.commit", false,
-            "partition.assignment.strategy", List.of(ASSIGNORS.get(options.get("assignor").asText())),
-            "session.timeout.ms", 30_000,
-            "heartbeat.interval.ms", 500));
+            "metadata.max.age.ms", 2_000,
+            "enable.auto.commit", false));
+        if (hasConsumerProtocol()) {
+            settings.putAll(Map.of("group.protocol", "consumer", "group.remote.assignor", assignor));
+        } else {
+            settings.putAll(Map.of(
+                "partition.assignment.strategy", List.of(ASSIGNORS.get(assignor)),
+                "session.timeout.ms", options.get("session_ms").asInt(),
+                "heartbeat.interval.ms", 500));
+        }
         if (!options.get("instance").isNull()) {
             settings.put("group.instance.id", options.get("instance").asText());
         }
@@ -118,8 +161,9 @@ final class Member implements ConsumerRebalanceListener {
         answer(event);
     }
 
+    /** The time is CLOCK_MONOTONIC's: that is what nanoTime is on Linux. */
     private void answer(ObjectNode event) {
-        answers.println(event);
+        answers.println(event.put("at_ns", System.nanoTime()));
         answers.flush();
     }
 }

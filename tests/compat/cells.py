@@ -33,12 +33,15 @@ A client that can write so and not read so lacks `reads <form>`.
 """
 GROUPS = ("share", "commit", "reset", "seek", "cooperative", "static", "mixed")
 """Capabilities of consumer groups."""
+CONSUMER_GROUPS = ("848 share", "848 leave", "848 static", "848 regex", "848 commit", "848 switch")
+"""Capabilities of groups of the consumer protocol (KIP-848). What a client experiences is compared with Kafka."""
 TRANSACTIONS = ("transactions", "read committed", "offsets in transactions", "fencing")
 JUDGED = ("positions", "commits", "rebalances")
 """Capabilities in which our SDK is compared with Kafka's own client in Java."""
 CAPABILITIES = (
     *("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover"),
     *GROUPS,
+    *CONSUMER_GROUPS,
     *TRANSACTIONS,
     *JUDGED,
 )
@@ -163,10 +166,21 @@ def each_reader() -> Callable[[Any], Any]:
 
 def each_story(marks: Mapping[str, pytest.MarkDecorator]) -> Callable[[Any], Any]:
     """Run the test with `story` and `listed`: what the groups of one client do. Each story has its mark."""
-    cells = [(story, c) for story in GROUPS if story != "mixed" for c in chosen() if story not in c.lacks]
     return pytest.mark.parametrize(
-        ("story", "listed"), [_param(story, c, story, c, mark=marks[story]) for story, c in cells]
+        ("story", "listed"),
+        [
+            _param(story, c, story, c, mark=mark)
+            for story, mark in marks.items()
+            for c in chosen()
+            if story not in c.lacks
+        ],
     )
+
+
+def each_consumer_story(test: Any) -> Any:
+    """Run the test with `story` and `listed`: what groups of the consumer protocol do, of the clients that have it."""
+    cells = [(story, c) for c in chosen() if c.has_848 for story in CONSUMER_GROUPS if story not in c.lacks]
+    return pytest.mark.parametrize(("story", "listed"), [_param(story, c, story, c) for story, c in cells])(test)
 
 
 def each_mixed(test: Any) -> Any:

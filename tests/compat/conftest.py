@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from peers.client import Client
-from tests.compat.cells import CONNECT, DELTA, DIFFERS, LOGS, MM2, SPARK, STREAMS, TOOLS, chosen, opened
+from tests.compat.cells import CONNECT, DELTA, DIFFERS, LOGS, MM2, SPARK, STREAMS, TOOLS, VARIABLE, chosen, opened
 from tests.compat.secured import is_secured
 from tests.compat.topics import Topics
 
@@ -38,6 +39,8 @@ _OF_PROGRAMS = {
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]
 if is_secured():
     collect_ignore += [path.name for path in Path(__file__).parent.glob("test_*with_kafka.py")]
+if is_secured() or VARIABLE not in os.environ:
+    collect_ignore.append("test_consumer_groups.py")  # it has an Apache Kafka beside ottla
 if not any(listed.name == "java" for listed in chosen()):
     collect_ignore.append("test_judges.py")
 

@@ -12,7 +12,6 @@ from tests.compat.topics import Topics
 from waiting import wait_until
 
 import ottla
-from ottla_stack.cluster import Cluster
 
 PARTITIONS: Final = 4
 
@@ -20,13 +19,13 @@ PARTITIONS: Final = 4
 class Stage:
     """One group on a topic of its own; its members are closed at the end, whatever happens."""
 
-    def __init__(self, cluster: Cluster, topics: Topics, *, partitions: int = PARTITIONS) -> None:
+    def __init__(self, bootstrap: str, topics: Topics, *, partitions: int = PARTITIONS) -> None:
+        self.bootstrap: Final = bootstrap
         self.topic: Final = topics.create(partitions=partitions)
         self.group: Final = f"group-of-{self.topic}"
         self._partitions: Final = partitions
-        self._cluster: Final = cluster
         self._members: Final = ExitStack()
-        self._written = 0
+        self.written = 0
 
     def __enter__(self) -> Self:
         return self
@@ -34,18 +33,18 @@ class Stage:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._members.close()
 
-    def join(self, client: Client, group: str | None = None, **settings: Any) -> Member:
-        member = client.join(self._cluster.bootstrap, self.topic, group or self.group, **settings)
+    def join(self, client: Client, group: str | None = None, topic: str = "", **settings: Any) -> Member:
+        member = client.join(self.bootstrap, topic or self.topic, group or self.group, **settings)
         self._members.callback(member.close)
         return member
 
-    def write(self, count: int) -> set[bytes]:
-        """Values that are like no others, spread over all partitions."""
-        values = [b"%d" % n for n in range(self._written, self._written + count)]
-        with ottla.Producer(self._cluster.bootstrap) as producer:
+    def write(self, count: int, topic: str = "") -> set[bytes]:
+        """Values that are like no others, spread over all partitions of the topic, or of another one."""
+        values = [b"%d" % n for n in range(self.written, self.written + count)]
+        with ottla.Producer(self.bootstrap) as producer:
             for n, value in enumerate(values):
-                producer.send(value, topic=self.topic, partition=n % self._partitions)
-        self._written += count
+                producer.send(value, topic=topic or self.topic, partition=n % self._partitions)
+        self.written += count
         return set(values)
 
     def wait_shared(self, *members: Member) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import aiokafka
 import confluent_kafka
@@ -17,9 +17,9 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRa
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as PythonCooperative
 from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRange
 from peers import security
-from peers.client import LIMIT_S, GroupRec
+from peers.client import LIMIT_S, CommitError, GroupProtocol, GroupRec
+from peers.driver import SESSION_MS
 
-SESSION_MS = 30_000
 HEARTBEAT_MS = 500
 METADATA_MS = 2_000
 
@@ -31,12 +31,27 @@ def tell_nobody(event: dict[str, Any]) -> None:
     """Who joins in this process looks at the member itself."""
 
 
+class Joining(NamedTuple):
+    """What a member needs to join, besides the topic."""
+
+    bootstrap: str
+    group: str
+    assignor: str
+    instance: str | None
+    reset: str
+    protocol: GroupProtocol
+    session_ms: int
+
+
 class _Member(ABC):
     """It polls until it is closed; everything that touches the client runs on its thread, but for its making.
 
     `tell` is told of each event as peers/driver.py has it, on that thread. `reset` is where a group without offsets
-    begins, and with `instance` it is a static member.
+    begins, and with `instance` it is a static member. `refusals` are the client's errors for a commit that the
+    coordinator refuses.
     """
+
+    refusals: ClassVar[tuple[type[Exception], ...]] = ()
 
     def __init__(
         self,
@@ -47,9 +62,12 @@ class _Member(ABC):
         assignor: str = "range",
         instance: str | None = None,
         reset: str = "earliest",
+        protocol: GroupProtocol = "classic",
+        session_ms: int = SESSION_MS,
         tell: Tell = tell_nobody,
     ) -> None:
         self.revoked: list[int] = []
+        self.lost: list[int] = []
         self._topic = topic
         self._tell = tell
         self._known: set[int] = set()
@@ -57,7 +75,8 @@ class _Member(ABC):
         self._assigned: list[int] = []
         self._wanted: list[tuple[Callable[[], Any], threading.Event, list[Any]]] = []
         self._closing = threading.Event()
-        self._consumer = self._make(bootstrap, group, assignor, instance, reset)
+        joining = Joining(bootstrap, group, assignor, instance, reset, protocol, session_ms)
+        self._consumer = self._make(joining)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -71,7 +90,10 @@ class _Member(ABC):
         return [record.value for record in self.records()]
 
     def commit(self) -> None:
-        self._do(self._commit)
+        try:
+            self._do(self._commit)
+        except self.refusals as error:
+            raise CommitError(str(error)) from error
 
     def seek(self, partition: int, offset: int) -> None:
         self._do(lambda: self._seek(partition, offset))
@@ -88,7 +110,7 @@ class _Member(ABC):
     # ---- what each client does in its own way -----------------------------------------------------------------------
 
     @abstractmethod
-    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any: ...
+    def _make(self, joining: Joining) -> Any: ...
 
     @abstractmethod
     def _subscribe(self) -> None: ...
@@ -145,6 +167,12 @@ class _Member(ABC):
         if not self._closing.is_set():
             self.revoked += numbers
 
+    def _on_lost(self, partitions: Any) -> None:
+        numbers = sorted(p.partition for p in partitions)
+        self._known.difference_update(numbers)
+        self._tell({"lost": numbers})
+        self.lost += numbers
+
     def _see(self, partitions: Iterable[Any], records: Iterable[GroupRec]) -> None:
         """What it has after a poll, and what it has read by it."""
         numbers = {p.partition for p in partitions}
@@ -159,24 +187,35 @@ class _Member(ABC):
 
 
 class Confluent(_Member):
-    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
+    refusals = (confluent_kafka.KafkaException,)
+
+    def _make(self, joining: Joining) -> Any:
         settings: dict[str, Any] = {
-            "bootstrap.servers": bootstrap,
+            "bootstrap.servers": joining.bootstrap,
             **security.librdkafka(),
-            "group.id": group,
-            "auto.offset.reset": reset,
+            "group.id": joining.group,
+            "auto.offset.reset": joining.reset,
             "enable.auto.commit": False,
-            "partition.assignment.strategy": assignor,
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
             "topic.metadata.refresh.interval.ms": METADATA_MS,
         }
-        if instance is not None:
-            settings["group.instance.id"] = instance
+        if joining.protocol == "consumer":
+            settings |= {"group.protocol": "consumer", "group.remote.assignor": joining.assignor}
+        else:
+            settings |= {
+                "partition.assignment.strategy": joining.assignor,
+                "session.timeout.ms": joining.session_ms,
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+            }
+        if joining.instance is not None:
+            settings["group.instance.id"] = joining.instance
         return confluent_kafka.Consumer(settings)
 
     def _subscribe(self) -> None:
-        self._consumer.subscribe([self._topic], on_revoke=lambda _, partitions: self._on_revoked(partitions))
+        self._consumer.subscribe(
+            [self._topic],
+            on_revoke=lambda _, partitions: self._on_revoked(partitions),
+            on_lost=lambda _, partitions: self._on_lost(partitions),
+        )
 
     def _poll(self) -> list[GroupRec]:
         got = [m for m in self._consumer.consume(100, 0.1) if m.error() is None]
@@ -194,10 +233,11 @@ class Confluent(_Member):
 
 
 class Python(_Member):
-    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
-        strategy = PythonRange if assignor == "range" else PythonCooperative
-        settings = _named_in_python(bootstrap, group, strategy, instance, reset)
-        return kafka.KafkaConsumer(**settings, **security.kafka_python())
+    refusals = (kafka.errors.CommitFailedError, kafka.errors.RebalanceInProgressError)
+
+    def _make(self, joining: Joining) -> Any:
+        strategy = PythonRange if joining.assignor == "range" else PythonCooperative
+        return kafka.KafkaConsumer(**_named_in_python(joining, strategy), **security.kafka_python())
 
     def _subscribe(self) -> None:
         member = self
@@ -208,6 +248,9 @@ class Python(_Member):
 
             def on_partitions_assigned(self, assigned: Any) -> None:
                 """Nothing to do."""
+
+            def on_partitions_lost(self, lost: Any) -> None:
+                member._on_lost(lost)
 
         self._consumer.subscribe([self._topic], listener=Listener())
 
@@ -229,10 +272,12 @@ class Python(_Member):
 class Aio(_Member):
     """It knows no cooperative rebalances. Its event loop runs whenever something is waited for: mostly a poll."""
 
-    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
-        assert assignor == "range", "aiokafka has no other that the rest have too"
+    refusals = (aiokafka.errors.CommitFailedError,)
+
+    def _make(self, joining: Joining) -> Any:
+        assert joining.assignor == "range", "aiokafka has no other that the rest have too"
         self._loop = asyncio.new_event_loop()
-        settings = _named_in_python(bootstrap, group, AioRange, instance, reset)
+        settings = _named_in_python(joining, AioRange)
 
         async def make() -> aiokafka.AIOKafkaConsumer:
             return aiokafka.AIOKafkaConsumer(**settings, **security.aiokafka())
@@ -274,16 +319,17 @@ class Aio(_Member):
         self._loop.close()
 
 
-def _named_in_python(bootstrap: str, group: str, strategy: Any, instance: str | None, reset: str) -> dict[str, Any]:
+def _named_in_python(joining: Joining, strategy: Any) -> dict[str, Any]:
     """The settings as both clients that are written in Python name them."""
+    assert joining.protocol == "classic", "clients that are written in Python have no consumer protocol"
     return {
-        "bootstrap_servers": bootstrap.split(","),
-        "group_id": group,
-        "group_instance_id": instance,
-        "auto_offset_reset": reset,
+        "bootstrap_servers": joining.bootstrap.split(","),
+        "group_id": joining.group,
+        "group_instance_id": joining.instance,
+        "auto_offset_reset": joining.reset,
         "enable_auto_commit": False,
         "partition_assignment_strategy": [strategy],
-        "session_timeout_ms": SESSION_MS,
+        "session_timeout_ms": joining.session_ms,
         "heartbeat_interval_ms": HEARTBEAT_MS,
         "metadata_max_age_ms": METADATA_MS,
     }

@@ -36,7 +36,7 @@ class Told:
 
     def _tell(self, capability: str, listed: Listed) -> str:
         client = opened(listed)
-        with Stage(self._cluster, self._topics) as stage:
+        with Stage(self._cluster.bootstrap, self._topics) as stage:
             STORIES[capability](stage, client)
         return listed.name
 
@@ -72,7 +72,7 @@ def together(cluster: Cluster, topics: Topics) -> dict[str, list[int]] | Excepti
     """What each client of the mixed group has had, or why there is no such group."""
     try:
         clients = {listed.name: opened(listed) for listed in chosen()}
-        with Stage(cluster, topics, partitions=2 * len(clients)) as stage:
+        with Stage(cluster.bootstrap, topics, partitions=2 * len(clients)) as stage:
             return mixed(stage, clients)
     except Exception as error:
         return error

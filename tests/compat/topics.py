@@ -27,8 +27,14 @@ class Topics:
 
     def create(self, partitions: int = 1, replicas: int | None = None, config: Mapping[str, str] | None = None) -> str:
         name = next(_names)
-        self._admin.topics.create(name, partitions=partitions, replicas=replicas, config=config)
+        self.create_as(name, partitions, replicas, config)
         return name
+
+    def create_as(
+        self, name: str, partitions: int = 1, replicas: int | None = None, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic whose name counts."""
+        self._admin.topics.create(name, partitions=partitions, replicas=replicas, config=config)
 
     def delete(self, topic: str) -> None:
         self._admin.topics.delete(topic)

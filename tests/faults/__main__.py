@@ -4,8 +4,8 @@ All rows of the log and their mutants take at most 15 minutes. The rows of group
 with its mutants, and have a summary of their own, the last line. So have F19, cleanings that are killed, F20, mirrors
 between two clusters, F21, hostile connections, F25 to F28, of disks and the metadata store, which go on until each had
 its hits, F30, a starved cluster, whose minutes are those of the busy processes, F31, kill -9 and power cuts at the
-seams of the log, F35, restarts beside clients that write exactly once, and F29, programs that are interrupted, which
-is run alone.
+seams of the log, F32, groups that change their protocol, F35, restarts beside clients that write exactly once, and
+F29, programs that are interrupted, which is run alone.
 
 Exit code 0: every row ran, reached its floors and its goals, and nothing was found;
 and every mutant was caught.
@@ -38,6 +38,10 @@ from tests.faults.hostile.report import run_hostile
 from tests.faults.hostile.row import HOSTILE_ROW
 from tests.faults.interrupted import row as interrupted
 from tests.faults.interrupted.report import run_interrupted
+from tests.faults.migrations.report import run_migrations
+from tests.faults.migrations.rows import MUTANT_ROWS as MIGRATION_MUTANTS
+from tests.faults.migrations.rows import ROW as MIGRATION_ROW
+from tests.faults.migrations.run import clients
 from tests.faults.mirrored.report import run_mirrored
 from tests.faults.mirrored.rows import MUTANT_ROWS as MIRRORED_MUTANTS
 from tests.faults.mirrored.rows import ROW as MIRRORED_ROW
@@ -65,6 +69,7 @@ LEAST_OF_GROUPS: Final = MappingProxyType({"kills": 20, "rebalances": 100})
 """Minimums for the sum of all their rows."""
 WITH_MUTANTS: Final[Sequence[tuple[Sequence[Any], Callable[..., int]]]] = (
     ((COMPACTED_ROW, *COMPACTED_MUTANTS), run_compacted),
+    ((MIGRATION_ROW, *MIGRATION_MUTANTS), run_migrations),
     ((MIRRORED_ROW, *MIRRORED_MUTANTS), run_mirrored),
     ((POWER_ROW, *POWER_MUTANTS), run_power),
     ((RESTART_ROW, *RESTART_MUTANTS), run_restarted),
@@ -102,6 +107,9 @@ def main(arguments: list[str]) -> int:
     try:
         if needs_java(transactions, given.minutes):
             java.command()  # where it is to be installed, that takes a network which leads somewhere
+        for row in (MIGRATION_ROW, *MIGRATION_MUTANTS):
+            if row.name in chosen:
+                clients(row.roles)
         network.enter(arguments)
     except (RuntimeError, PeerError) as error:
         print(f"no row can run: {error}", file=sys.stderr)

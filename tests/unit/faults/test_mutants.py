@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,17 @@ from tests.faults.compacted.mutants import MUTANTS
 from tests.faults.compacted.rows import MUTANT_ROWS
 from tests.faults.compacted.run import CompactedResult
 from tests.faults.compacted.worker_mutants import WORKER_MUTANTS
+from tests.faults.migrations.checker import KINDS as MIGRATION_KINDS
+from tests.faults.migrations.mutants import MUTANTS as MIGRATION_MUTANTS
+from tests.faults.migrations.rows import MUTANT_ROWS as MIGRATION_ROWS
 from tests.faults.restarts.mutants import MUTANTS as RESTART_MUTANTS
 from tests.faults.restarts.rows import MUTANT_ROWS as RESTART_ROWS
 
 from ottla_broker.compaction.job import CleanedGroup, CleaningResult
+
+has_consumer_groups = pytest.mark.skipif(
+    find_spec("ottla_group_coordinator.machines.consumer") is None, reason="this coordinator has no consumer protocol"
+)
 
 
 def output_of(*arguments: object, code: int = 0) -> str:
@@ -33,6 +41,7 @@ def output_of(*arguments: object, code: int = 0) -> str:
         "compacted.mutants.MUTANTS",
         "compacted.worker_mutants.WORKER_MUTANTS",
         "groups.mutants.MUTANTS",
+        pytest.param("migrations.mutants.MUTANTS", marks=has_consumer_groups),
         "mirrored.mutants.MUTANTS",
         "power.mutants.MUTANTS",
         "power.worker_mutants.WORKER_MUTANTS",
@@ -77,6 +86,12 @@ def test_workers_that_are_killed_clean_as_the_products_own_do(tmp_path: Path) ->
 def test_each_mutant_of_compaction_has_its_fault_and_what_it_is_found_by() -> None:
     assert {row.name for row in MUTANT_ROWS} == {*MUTANTS, *WORKER_MUTANTS}
     assert {kind for row in MUTANT_ROWS for kind in row.findings} <= {*KINDS}
+
+
+def test_each_mutant_of_migrations_has_its_fault_and_what_it_is_found_by() -> None:
+    assert {row.name for row in MIGRATION_ROWS} == {*MIGRATION_MUTANTS}
+    assert len(MIGRATION_ROWS) >= 8
+    assert all(row.findings and {*row.findings} <= {*MIGRATION_KINDS} for row in MIGRATION_ROWS)
 
 
 def test_one_that_is_slow_or_does_not_start_is_not_caught() -> None:

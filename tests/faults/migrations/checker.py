@@ -1,0 +1,167 @@
+"""Holds what members of groups have told against each other. Pure: operations in, findings out, nothing of the product.
+
+    double_owners      two members had one partition at one time
+    old_epoch_commits  a commit was taken from a member whose partition another one had, or in an epoch that was over
+    lost               a record that was acknowledged, and that no member of a group has read
+    unsettled          a group had not all its partitions with its members within twice the session timeout
+    ended              a member ended by itself
+
+A member has a partition from `assigned` to `revoked` or `lost`. It tells of the one after it has been given the
+partition, and of the other before it gives the partition up, so times that overlap are a mistake. Three things end what
+it has without a word of its own: it is killed, it closes, and it stands still for so long that its session may end. It
+does not know of the last one until it goes on. So it may not be blamed for what it believes then, but whoever takes a
+commit of its is to blame.
+
+    {"f": "assigned" | "revoked" | "lost", "group": "g", "member": "m", "partitions": [0], "mono_ns": 7, …}
+    {"f": "read", "group": "g", "member": "m", "values": ["a", "b"], …}
+    {"f": "commit", "type": "ok" | "fail", "group": "g", "member": "m", "asked_ns": 5, "mono_ns": 7, …}
+    {"f": "old_commit", "type": "ok" | "fail", "group": "g", "member": "m", "partition": 0, "epoch": 3, "error": …, …}
+    {"f": "killed" | "paused" | "closed" | "ended" | "unsettled", "group": "g", "member": "m", …}
+    {"f": "written", "type": "ok", "value": "a", …}
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import attrgetter, itemgetter
+from typing import Final
+
+from tests.faults.gaps import SECOND_NS
+from tests.faults.history import Operation
+from tests.faults.kinds_found import KindsFound
+
+KINDS: Final = ("double_owners", "old_epoch_commits", "lost", "unsettled", "ended")
+_TOLD: Final = {"unsettled": "unsettled", "ended": "ended"}
+_NEVER: Final = float("inf")
+
+
+@dataclass(slots=True)
+class MigrationFindings(KindsFound):
+    """And how much was done."""
+
+    rebalances: int = 0
+    """How often a member was given partitions."""
+    commits: int = 0
+    refused: int = 0
+    """Commits that were not taken, those in old epochs included."""
+    old_commits: int = 0
+    """Commits that were made in an old epoch on purpose."""
+    reads: int = 0
+    written: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
+
+
+@dataclass(slots=True)
+class Tenure:
+    """A member has a partition; times are nanoseconds. `until` is when others may have it, `believes_until` when the
+    member knows."""
+
+    member: str
+    since: float
+    until: float = _NEVER
+    believes_until: float = _NEVER
+
+
+class MigrationChecker:
+    """Feed it every operation in the order of time; then ask once for the findings. `groups` are those that read all
+    that is written."""
+
+    def __init__(self, groups: Collection[str]) -> None:
+        self._groups: Final = groups
+        self._findings = MigrationFindings()
+        self._tenures: Final[dict[tuple[str, int], list[Tenure]]] = defaultdict(list)
+        self._open: Final[dict[tuple[str, str], dict[int, Tenure]]] = defaultdict(dict)
+        """By group and member: what it believes to have."""
+        self._commits: Final[dict[tuple[str, str], list[float]]] = defaultdict(list)
+        """By group and member: when those that were taken were made."""
+        self._written: Final[dict[str, None]] = {}
+        self._read: Final[dict[str, set[str]]] = defaultdict(set)
+
+    def on_operation(self, operation: Operation) -> None:
+        found = self._findings
+        if operation["f"] in _TOLD:
+            found.add(_TOLD[operation["f"]], _words(operation))
+        match operation["f"], operation["type"]:
+            case "assigned", _:
+                found.rebalances += bool(operation["partitions"])
+                self._begin(operation)
+            case (("revoked" | "lost"), _):
+                self._end(operation, operation["partitions"])
+            case (("killed" | "closed" | "ended"), _):
+                self._end(operation, tuple(self._believed(operation)))
+            case "paused", _:
+                for tenure in self._believed(operation).values():
+                    tenure.until = min(tenure.until, operation["mono_ns"])
+            case "read", _:
+                found.reads += len(operation["values"])
+                self._read[operation["group"]].update(operation["values"])
+            case "written", _:
+                self._written[operation["value"]] = None
+            case "commit", "ok":
+                found.commits += 1
+                self._commits[operation["group"], operation["member"]].append(operation["asked_ns"])
+            case "old_commit", outcome:
+                found.old_commits += 1
+                if outcome == "ok":
+                    what = f"partition {operation['partition']} in epoch {operation['epoch']}"
+                    found.add("old_epoch_commits", f"{operation['group']}: {operation['member']} committed {what}")
+                else:
+                    found.refused += 1
+            case "commit", _:
+                found.refused += 1
+
+    def findings(self) -> MigrationFindings:
+        """What is wrong with all of it together."""
+        found = self._findings
+        found.written = len(self._written)
+        for (group, partition), tenures in sorted(self._tenures.items()):
+            self._check_owners(group, partition, sorted(tenures, key=attrgetter("since")))
+        for group in sorted(self._groups):
+            for value in (value for value in self._written if value not in self._read[group]):
+                found.add("lost", f"nobody in {group} has read {value}")
+        return found
+
+    def _begin(self, operation: Operation) -> None:
+        self._end(operation, operation["partitions"])
+        for partition in operation["partitions"]:
+            tenure = Tenure(operation["member"], operation["mono_ns"])
+            self._tenures[operation["group"], partition].append(tenure)
+            self._believed(operation)[partition] = tenure
+
+    def _end(self, operation: Operation, partitions: Iterable[int]) -> None:
+        believed, at = self._believed(operation), operation["mono_ns"]
+        for partition in partitions:
+            if (tenure := believed.pop(partition, None)) is not None:
+                tenure.until, tenure.believes_until = min(tenure.until, at), at
+
+    def _believed(self, operation: Operation) -> dict[int, Tenure]:
+        return self._open[operation["group"], operation["member"]]
+
+    def _check_owners(self, group: str, partition: int, tenures: Sequence[Tenure]) -> None:
+        for former, later in pairwise(tenures):
+            if former.member == later.member:
+                continue
+            what = f"partition {partition} of {group}"
+            if former.until > later.since:
+                self._findings.add("double_owners", f"{former.member} and {later.member} had {what} at one time")
+            for asked in self._commits[group, former.member]:
+                if later.since < asked < former.believes_until:
+                    late_s = (asked - later.since) / SECOND_NS
+                    self._findings.add(
+                        "old_epoch_commits",
+                        f"{former.member} committed {what} {late_s:.3f} s after {later.member} had it",
+                    )
+
+
+def _words(operation: Operation) -> str:
+    return f"{operation['group']}: {operation['member']} {operation.get('error', '')}".rstrip()
+
+
+def check(operations: Iterable[Operation], groups: Collection[str]) -> MigrationFindings:
+    checker = MigrationChecker(groups)
+    for operation in sorted(operations, key=itemgetter("mono_ns")):
+        checker.on_operation(operation)
+    return checker.findings()

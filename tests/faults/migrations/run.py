@@ -1,0 +1,137 @@
+"""One run of the row, or of a mutant: members, rounds of harm, a time to come to rest, and the verdict."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from peers import python_clients
+from peers.driver import Driver
+from peers.go.driver import franz_go
+from peers.java.driver import java_client
+from tests.faults.cluster import until
+from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
+from tests.faults.groups.cluster import COORDINATORS
+from tests.faults.history import read_history
+from tests.faults.migrations.checker import MigrationFindings, check
+from tests.faults.migrations.cluster import CONFIGS, SESSION_S, MigrationCluster
+from tests.faults.migrations.fleet import BY_HAND, Fleet, Role
+from tests.faults.migrations.nemesis import MigrationNemesis
+from tests.faults.migrations.rows import FRANZ_GO, GROUPS, JAVA, KAFKA_PYTHON, LIBRDKAFKA, MigrationRow
+from tests.faults.migrations.writer import RecordWriter
+
+TOPIC: Final = "read-by-migrating-groups"
+_START_LIMIT_S: Final = 90.0
+_READ_LIMIT_S: Final = 60.0
+_OPEN: Final = {
+    JAVA: java_client,
+    FRANZ_GO: franz_go,
+    LIBRDKAFKA: python_clients.confluent,
+    KAFKA_PYTHON: python_clients.kafka_python,
+}
+
+
+def clients(roles: tuple[Role, ...]) -> dict[str, Driver]:
+    """Install the clients of these roles. Raises PeerError where one can't be had."""
+    wanted = {FRANZ_GO if role.client == BY_HAND else role.client for role in roles}
+    return {name: open_client() for name, open_client in _OPEN.items() if name in wanted}
+
+
+@dataclass(slots=True)
+class MigrationResult(Result[MigrationRow]):
+    findings: MigrationFindings = field(default_factory=MigrationFindings)
+    migrations: int = 0
+    by_kind: dict[str, int] = field(default_factory=dict)
+    """Hits, by kind."""
+
+    @property
+    def caught(self) -> bool:
+        """Whether what the mutant has to be found by was found."""
+        kinds = self.row.findings or tuple(self.findings.counts)
+        return any(self.findings.counts[kind] for kind in kinds)
+
+
+class MigrationRun(FaultRun[MigrationResult]):
+    cluster: MigrationCluster
+    nemesis: MigrationNemesis
+
+    def __init__(self, row: MigrationRow, directory: Path, seed: int, mutant: str = "") -> None:
+        super().__init__(MigrationResult(row), directory, coordinators=COORDINATORS)
+        self._mutant: Final = mutant
+        self.cluster = MigrationCluster(directory / "cluster", self.network, mutant=mutant)
+        log, chance = directory / "nemesis.log", f"{seed}-{row.name}"
+        self.nemesis = MigrationNemesis(self.cluster, CLIENTS, chance, log, self.history)
+        self.nemesis.least_hits = row.least.get("kills", self.nemesis.least_hits)
+        if mutant:
+            self.nemesis.caught = self._is_caught
+        self._writer: Final = RecordWriter(self.history)
+
+    def begin(self) -> None:
+        """Until both groups have shared their partitions."""
+        row, admin = self.result.row, self.cluster.admin()
+        admin.configs.set(dict(CONFIGS), timeout=10.0)
+        admin.topics.create(TOPIC, partitions=row.partitions, replicas=FACTOR, timeout=10.0)
+        until(lambda: admin.topics.exists(self.nemesis.topic), "the topic of offsets", _START_LIMIT_S)
+        self.nemesis.until_whole()
+        options = {"bootstrap": self.cluster.bootstrap, "topic": TOPIC, "session_ms": int(SESSION_S * 1000)}
+        fleet = Fleet(self.network, CLIENTS, self.history, clients(row.roles), options)
+        self.nemesis.fleet, self.nemesis.roles, self.nemesis.topic_partitions = fleet, row.roles, row.partitions
+        fleet.begin(row.roles)
+        self._writer.start(self.cluster.bootstrap, TOPIC, row.partitions)
+        # A JVM may take its time to begin, and only then the groups have theirs to settle.
+        until(lambda: self._all_joined() or self.nemesis.caught(), "every member to have partitions", _START_LIMIT_S)
+        self.nemesis.until_settled("the start")
+
+    def come_to_rest(self) -> None:
+        """Nothing is written any more; members read what is left, and leave."""
+        self.nemesis.until_whole()
+        self._writer.end()
+        fleet = self.nemesis.fleet
+        for role in self.result.row.roles:
+            if role.client == BY_HAND and any(member.role == role for member in fleet.members):
+                fleet.remove(role)
+        self.nemesis.until_settled("the end")
+        give_up_at = time.monotonic() + _READ_LIMIT_S
+        while self._check().counts["lost"] and time.monotonic() < give_up_at:
+            time.sleep(1.0)
+        fleet.end()
+        self.nemesis.close()
+
+    def judge(self, *, share: float) -> None:
+        result = self.result
+        if hasattr(self.nemesis, "fleet"):
+            self.nemesis.fleet.end(kill=lambda member: True)  # nothing where the row came to its end
+        result.findings = self._check()
+        result.migrations, result.by_kind = self.nemesis.migrations, dict(self.nemesis.done)
+        result.kills = self.nemesis.done.total()
+        result.failures += result.findings.examples + result.audit.differences
+        result.failures += [] if self._mutant else missed_floors(result)
+
+    def _all_joined(self) -> bool:
+        return all(member.partitions for member in self.nemesis.fleet.members)
+
+    def _is_caught(self) -> bool:
+        """Whether there is what the mutant has to be found by, without what may be on its way yet."""
+        counts = self._check().counts
+        return any(counts[kind] for kind in self.result.row.findings if kind != "lost")
+
+    def _check(self) -> MigrationFindings:
+        return check(read_history(self.history), GROUPS)
+
+
+def missed_floors(result: MigrationResult) -> list[str]:
+    """In words, what was done too little of to mean anything."""
+    found = result.findings
+    did = {
+        "kills": result.kills,
+        "migrations": result.migrations,
+        "rebalances": found.rebalances,
+        "commits": found.commits,
+        "old_commits": found.old_commits,
+        "reads": found.reads,
+    }
+    return [
+        f"{what}: {did[what]}, the floor is {least}" for what, least in result.row.least.items() if did[what] < least
+    ]

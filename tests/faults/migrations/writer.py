@@ -1,0 +1,53 @@
+"""Writes records that are like no others, until it is told to end, and notes those that are acknowledged."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from tests.faults.history import HistoryWriter
+
+import ottla
+
+BETWEEN_S: Final = 0.2
+"""Between two rounds of one record for each partition."""
+_NAME: Final = "writer"
+
+
+class RecordWriter:
+    """A thread. A record whose fate is not known counts for nothing, whoever reads it."""
+
+    def __init__(self, history: Path) -> None:
+        self.written = 0
+        self._notes: Final = HistoryWriter(history, _NAME)
+        self._ending: Final = threading.Event()
+        self._pool: Final = ThreadPoolExecutor(1, thread_name_prefix=_NAME)
+
+    def start(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._running = self._pool.submit(self._write, bootstrap, topic, partitions)
+
+    def end(self) -> None:
+        """Raises what the thread has raised."""
+        self._ending.set()
+        self._running.result()
+        self._pool.shutdown()
+        self._notes.close()
+
+    def _write(self, bootstrap: str, topic: str, partitions: int) -> None:
+        with ottla.Producer(bootstrap, topic=topic) as producer:
+            for number in itertools.count():
+                values = [f"{number}.{partition}" for partition in range(partitions)]
+                sent = [(value, producer.send(value.encode(), partition=n)) for n, value in enumerate(values)]
+                for value, delivery in sent:
+                    try:
+                        delivery.result()
+                    except ottla.OttlaError:
+                        continue
+                    self.written += 1
+                    self._notes.add("ok", "written", group="", member=_NAME, value=value)
+                self._notes.flush()
+                if self._ending.wait(BETWEEN_S):
+                    return
