@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import pytest
 from tests.regressions.injector import ROOT, environment, faults
 from tests.regressions.story import Story
 
@@ -65,7 +66,11 @@ class Judge:
 
 def _run(tests: Sequence[str], more: dict[str, str], *, stop_early: bool) -> tuple[Verdict, str]:
     """Run the tests with `more` in their environment, up to the first failure or to the end."""
-    ended = _pytest(tests, more, [*(["-x"] if stop_early else []), "-p", "no:xdist"], limit_s=_LIMIT_S)
+    options = [*(["-x"] if stop_early else []), "-p", "no:xdist"]
+    ended = _pytest(tests, more, options, limit_s=_LIMIT_S)
+    # The time limit of a test that hangs may end inside a hook, which pytest reports as an error of its own.
+    if ended is not None and ended.returncode == pytest.ExitCode.INTERNAL_ERROR:
+        ended = _pytest(tests, more, options, limit_s=_LIMIT_S)
     if ended is None:
         return Verdict.BROKEN, _end_of(ended)
     if ended.returncode == 0:

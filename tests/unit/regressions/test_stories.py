@@ -95,3 +95,18 @@ def test_what_was_not_broken_proves_nothing(tmp_path: Path) -> None:
     verdict, end = Judge(tmp_path).without_mend(story, [str(test)])
     assert verdict is Verdict.BROKEN
     assert "no process has loaded its module" in end
+
+
+def test_an_error_of_pytest_itself_is_not_the_verdict(tmp_path: Path) -> None:
+    """The first run of these tests ends within a hook, as at the time limit of a test that hangs."""
+    once = tmp_path / "once"
+    (tmp_path / "conftest.py").write_text(
+        "from pathlib import Path\n"
+        "def pytest_runtest_makereport():\n"
+        f"    if not Path({str(once)!r}).exists():\n"
+        f"        Path({str(once)!r}).touch()\n"
+        "        raise RuntimeError\n"
+    )
+    test = tmp_path / "test_it.py"
+    test.write_text("def test_it():\n    raise AssertionError\n")
+    assert Judge(tmp_path).with_mends([str(test)])[0] is Verdict.FAILED
