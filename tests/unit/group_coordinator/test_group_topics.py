@@ -103,3 +103,12 @@ def test_the_hash_is_that_of_the_topics_in_any_order_and_0_without_any() -> None
     assert both not in (hash_of({"t"}, topics), hash_of({"u"}, topics))
     assert hash_of(set(), topics) == hash_of({"unknown"}, topics) == 0
     assert -(2**63) <= both < 2**63
+
+
+def test_the_rack_of_a_broker_that_restarts_is_kept() -> None:
+    topics = ImageTopics(IMAGE)
+    before = hash_of({"t", "u"}, topics)
+    without = without_broker(IMAGE)
+    topics.on_image(IMAGE, without)
+    topics.on_image(without, replace(without, changed_partitions=None))
+    assert hash_of({"t", "u"}, topics) == before
