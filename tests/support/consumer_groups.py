@@ -17,6 +17,7 @@ from ottla_group_coordinator.machines.consumer.partitions import Partitions
 from ottla_group_coordinator.machines.consumer.regexes import decide_resolved
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings
+from ottla_group_coordinator.machines.dispatch import decide_consumer_request
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 AT_ONCE = ConsumerSettings(assignment_interval_ms=0)
@@ -58,10 +59,10 @@ class ConsumerShard(Shard):
             fields["topics"] = frozenset(fields["topics"])
         asked = ConsumerHeartbeat(member_id, epoch, **fields)
         if not self.checks_purity:
-            return self._try(lambda: self.machine.decide_consumer_heartbeat(group, asked, self.now))
+            return self._try(lambda: decide_consumer_request(self.machine, group, asked, self.now))
         before = deepcopy(self._seen(group))
         try:
-            decided = self.machine.decide_consumer_heartbeat(group, asked, self.now)
+            decided = decide_consumer_request(self.machine, group, asked, self.now)
         except OttlaError as error:
             return error
         finally:

@@ -15,6 +15,12 @@ from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes
+from ottla_group_coordinator.machines.dispatch import (
+    decide_heartbeat_request,
+    decide_join_request,
+    decide_leave_request,
+    decide_sync_request,
+)
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent
 from ottla_group_coordinator.machines.membership import (
@@ -22,10 +28,6 @@ from ottla_group_coordinator.machines.membership import (
     GroupSettings,
     Join,
     Sync,
-    decide_heartbeat,
-    decide_join,
-    decide_leave,
-    decide_sync,
 )
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
 from ottla_group_coordinator.machines.responses import Joined, Synced
@@ -181,22 +183,24 @@ class Shard:
             **more,
         }
         asked = Join(CallerIdentity(member_id, instance_id), fresh_id, key or fresh_id, **fields)
-        return self._try(lambda: decide_join(self.group(group), asked, self.settings, self.now))
+        return self._try(lambda: decide_join_request(self.machine, group, asked, self.now))
 
     def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, **more: Any) -> Any:
         instance_id = more.pop("instance_id", None)
         key = more.pop("key", f"sync-{member_id}-{generation}")
         asked = Sync(CallerIdentity(member_id, instance_id), generation, key, assignments=assignments, **more)
-        return self._try(lambda: decide_sync(self.group(), asked, self.settings, self.now))
+        return self._try(lambda: decide_sync_request(self.machine, "g", asked, self.now))
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
         return self._try(
-            lambda: decide_heartbeat(self.group(), CallerIdentity(member_id, instance_id), generation, self.now)
+            lambda: decide_heartbeat_request(
+                self.machine, "g", CallerIdentity(member_id, instance_id), generation, self.now
+            )
         )
 
     def leave(self, *member_ids: str) -> Any:
         leavers = [(CallerIdentity(member_id), "") for member_id in member_ids]
-        return self._try(lambda: decide_leave(self.group(), leavers, self.settings, self.now))
+        return self._try(lambda: decide_leave_request(self.machine, "g", leavers, self.now))
 
     def commit(self, offset: int, member_id: str = "", generation: int = NO_GENERATION, **more: Any) -> Any:
         partition = TopicPartition(more.pop("topic", "t"), more.pop("partition", 0))

@@ -28,15 +28,18 @@ from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
+from ottla_group_coordinator.machines.dispatch import (
+    decide_consumer_request,
+    decide_heartbeat_request,
+    decide_join_request,
+    decide_leave_request,
+    decide_sync_request,
+)
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     Join,
     Sync,
-    decide_heartbeat,
-    decide_join,
-    decide_leave,
-    decide_sync,
 )
 from ottla_group_coordinator.machines.offsets import (
     NO_GENERATION,
@@ -134,8 +137,7 @@ class GroupService:
         check_group_id(request.group)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            group = shard.group_or_new(request.group)
-            return decide_join(group, join, shard.settings, now)
+            return decide_join_request(shard, request.group, join, now)
 
         result = await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
         if isinstance(result, MemberIdRequiredError):
@@ -155,7 +157,7 @@ class GroupService:
         check_group_id(request.group)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            return decide_sync(shard.group_or_new(request.group), sync, shard.settings, now)
+            return decide_sync_request(shard, request.group, sync, now)
 
         synced: Synced = _raise_if_error(
             await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
@@ -177,7 +179,7 @@ class GroupService:
         leavers = [(_identity(leaver.member), leaver.reason) for leaver in request.members]
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            return decide_leave(shard.group_or_new(request.group), leavers, shard.settings, now)
+            return decide_leave_request(shard, request.group, leavers, now)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         return pb.LeaveResponse(
@@ -194,7 +196,7 @@ class GroupService:
         heartbeat = heartbeat_of(request, self._new_id if request.gives_no_id else str, context)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
-            return shard.decide_consumer_heartbeat(request.group, heartbeat, now)
+            return decide_consumer_request(shard, request.group, heartbeat, now)
 
         # What writes nothing is answered from memory, unless something else is being written (`by_last_proof`).
         answer = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
@@ -434,8 +436,7 @@ def _raise_if_error(result: Any) -> Any:
 
 def _decide_heartbeat(request: pb.HeartbeatRequest) -> GroupDecide:
     def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-        group = shard.group_or_new(request.group)
-        return decide_heartbeat(group, _identity(request.member), request.generation, now)
+        return decide_heartbeat_request(shard, request.group, _identity(request.member), request.generation, now)
 
     return decide
 

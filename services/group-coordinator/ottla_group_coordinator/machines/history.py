@@ -34,6 +34,8 @@ _LONGEST: Final = 200
 
 
 class Kind(Enum):
+    """What has happened. REVOKES to SETTLED are of the consumer protocol."""
+
     JOINED = "joined"
     LEFT = "left"
     EVICTED = "evicted"
@@ -44,6 +46,9 @@ class Kind(Enum):
     REVOKES = "revokes"
     WAITS = "waits"
     RECONCILED = "reconciled"
+    TARGET = "target"
+    SETTLED = "settled"
+    MIGRATED = "migrated"
     LOADED = "loaded"
 
 

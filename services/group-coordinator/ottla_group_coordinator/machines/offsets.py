@@ -10,7 +10,7 @@ on them (rule 50).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from ottla_core.cluster.image import Topic
@@ -174,7 +174,7 @@ def decide_delete_offsets(
 
     `known` are the partitions in which something is committed, or pending.
     """
-    read: Collection[str] = frozenset()
+    read: Set[str] = frozenset()
     if isinstance(group, ConsumerGroup):
         read = group.subscribed_topics()
     elif group.state is GroupState.EMPTY:
@@ -228,7 +228,7 @@ def expired(
     everything stays.
     """
     if isinstance(group, ConsumerGroup):
-        read: Collection[str] | None = group.subscribed_topics()
+        read: Set[str] | None = group.subscribed_topics()
         is_empty, since_ms = not group.members, -1 if group.assigned is None else group.assigned.made_ms
     else:
         read = group.subscribed_topics() if group.state in (GroupState.EMPTY, GroupState.STABLE) else None

@@ -19,21 +19,14 @@ from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.consumer.commits import check_fetch
 from ottla_group_coordinator.machines.consumer.departure import (
+    decide_classic_step_end,
     decide_consumer_resume,
     decide_consumer_session_end,
     decide_revocation_end,
 )
-from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, RevocationTimer
-from ottla_group_coordinator.machines.consumer.errors import no_consumer_group
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesAsked, SeenTopics
-from ottla_group_coordinator.machines.consumer.heartbeat import answer_if_quiet, decide_consumer_heartbeat
-from ottla_group_coordinator.machines.consumer.member import JOINS
+from ottla_group_coordinator.machines.consumer.draft import ClassicTimer, ConsumerSessionTimer, RevocationTimer
+from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup, RegexesAsked, SeenTopics
 from ottla_group_coordinator.machines.consumer.records import ConsumerKey, decode_consumer_value
-from ottla_group_coordinator.machines.consumer.requests import (
-    ConsumerHeartbeat,
-    ConsumerHeartbeatAnswer,
-    check_request,
-)
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, ImageTopics
 from ottla_group_coordinator.machines.group import Group, group_from
 from ottla_group_coordinator.machines.history import Happened, History
@@ -68,6 +61,13 @@ them."""
 
 _NEXT_BATCH_S: Final = 0.1
 _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
+
+_TIME_IS_UP: Final = {
+    ConsumerSessionTimer: decide_consumer_session_end,
+    RevocationTimer: decide_revocation_end,
+    ClassicTimer: decide_classic_step_end,
+}
+"""What follows when a timer of a member goes off."""
 
 
 class ExpiryTimer(NamedTuple):
@@ -240,7 +240,7 @@ class GroupShard:
             self._forget_history(change.group)
         elif isinstance(change, Group):
             self._groups[change.group_id] = change
-        elif isinstance(change, SeenTopics | RegexesAsked):
+        elif isinstance(change, SeenTopics | RegexesAsked | Awaited):
             if (group := self._consumers.get(change.group)) is not None:
                 group.remember(change)
         elif isinstance(change, Happened):
@@ -251,23 +251,6 @@ class GroupShard:
             self._to_look_at = change.rest()
         elif isinstance(change, ProducersAged):
             self.transactions.expire(change.at, self.settings.producer_expiration_s)
-
-    # ---- the consumer protocol --------------------------------------------------------------------------------------
-
-    def decide_consumer_heartbeat(
-        self, group_id: str, request: ConsumerHeartbeat, now: Moment
-    ) -> ShardDecision[ConsumerHeartbeatAnswer]:
-        """Decide in the group, which the first member makes. Raises GROUP_ID_NOT_FOUND and what the group raises."""
-        settings = self.settings.consumer.of(group_id)
-        group = self.consumer_group(group_id)
-        if group is not None and (quiet := answer_if_quiet(group, request, self.topics, settings, now)) is not None:
-            return quiet
-        check_request(group_id, request, settings)
-        if group is None:
-            if request.epoch != JOINS or self.group_or_new(group_id).members:
-                raise no_consumer_group(group_id)
-            group = ConsumerGroup(group_id)
-        return decide_consumer_heartbeat(group, request, self.topics, settings, now)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
@@ -286,7 +269,7 @@ class GroupShard:
     def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         if isinstance(key, ExpiryTimer):
             return self._expire(now)
-        if isinstance(key, ConsumerSessionTimer | RevocationTimer):
+        if isinstance(key, ConsumerSessionTimer | RevocationTimer | ClassicTimer):
             return self._on_consumer_timer(key, now)
         assert isinstance(key, SessionTimer | RebalanceTimer)
         group = self._groups.get(key.group)
@@ -296,14 +279,13 @@ class GroupShard:
             return decide_rebalance_end(group, self.settings, now)
         return decide_session_end(group, key.member_id, self.settings, now)
 
-    def _on_consumer_timer(self, key: ConsumerSessionTimer | RevocationTimer, now: Moment) -> ShardDecision[None]:
+    def _on_consumer_timer(
+        self, key: ConsumerSessionTimer | RevocationTimer | ClassicTimer, now: Moment
+    ) -> ShardDecision[None]:
         group = self.consumer_group(key.group)
         if group is None:
             return ShardDecision(None)
-        if isinstance(key, RevocationTimer):
-            return decide_revocation_end(group, key.member_id, self.topics, now)
-        settings = self.settings.consumer.of(key.group)
-        return decide_consumer_session_end(group, key.member_id, self.topics, settings, now)
+        return _TIME_IS_UP[type(key)](group, key.member_id, self.topics, self.settings, now)
 
     def _expire(self, now: Moment) -> ShardDecision[None]:
         """Look at a limited number of groups at a time, because all other requests wait for it."""

@@ -140,7 +140,7 @@ class _Balance:
         self._free: Final = free
         self._readers: Final[dict[TopicId, list[str]]] = {}
         for name in held:
-            for topic_id in members[name].topics:
+            for topic_id in sorted(members[name].topics):
                 self._readers.setdefault(topic_id, []).append(name)
 
     def targets(self) -> Mapping[str, Partitions]:
@@ -202,7 +202,7 @@ def range_(members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str
     all of them, so that they can join records of several topics."""
     readers: dict[TopicId, list[str]] = {}
     for name in sorted(members, key=lambda name: _place(name, members[name])):
-        for topic_id in members[name].topics:
+        for topic_id in sorted(members[name].topics):
             readers.setdefault(topic_id, []).append(name)
     targets: dict[str, dict[TopicId, frozenset[int]]] = {name: {} for name in members}
     for topic_id in sorted(readers):

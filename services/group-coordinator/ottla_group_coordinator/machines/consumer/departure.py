@@ -24,11 +24,13 @@ from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
 from ottla_group_coordinator.machines.consumer.states import MemberState
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
 from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.migration import downgrade, may_downgrade
 from ottla_group_coordinator.machines.responses import fenced_instance, unknown_member
 
 
 def decide_consumer_leave(
-    group: ConsumerGroup, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings, now: Moment
+    group: ConsumerGroup, request: ConsumerHeartbeat, topics: GroupTopics, settings: GroupSettings, now: Moment
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
     """Have a member leave, for good or, if it is static, for now. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     member = member_of(group, request.member_id, request.instance_id)
@@ -40,31 +42,48 @@ def decide_consumer_leave(
             draft.timers[RevocationTimer(group.group_id, member.member_id)] = None
             draft.note(Kind.LEFT, "left for now; its place is kept until its session ends", member)
         else:
-            remove(draft, [member], Kind.LEFT, "left", topics)
-        return draft.decision(ConsumerHeartbeatAnswer(member.member_id, request.epoch, settings.heartbeat_interval_ms))
+            remove(draft, [member], Kind.LEFT, "left", topics, settings)
+        interval_ms = settings.consumer.of(group.group_id).heartbeat_interval_ms
+        return draft.decision(ConsumerHeartbeatAnswer(member.member_id, request.epoch, interval_ms))
 
 
 def decide_consumer_session_end(
-    group: ConsumerGroup, member_id: str, topics: GroupTopics, settings: ConsumerSettings, now: Moment
+    group: ConsumerGroup, member_id: str, topics: GroupTopics, settings: GroupSettings, now: Moment
 ) -> ShardDecision[Any]:
     """Fence a member that has missed its heartbeats."""
     member = group.members.get(member_id)
     if member is None:
         return ShardDecision(None)
     with Draft(group, now) as draft:
-        cause = f"sent no heartbeat for {settings.session_timeout_ms} ms (consumer.session.timeout.ms)"
-        remove(draft, [member], Kind.EVICTED, cause, topics)
+        timeout_ms = _session_timeout_ms(member, settings.consumer.of(group.group_id))
+        name = "session.timeout.ms" if member.is_classic else "consumer.session.timeout.ms"
+        remove(draft, [member], Kind.EVICTED, f"sent no heartbeat for {timeout_ms} ms ({name})", topics, settings)
         return draft.decision(None)
 
 
-def decide_revocation_end(group: ConsumerGroup, member_id: str, topics: GroupTopics, now: Moment) -> ShardDecision[Any]:
+def decide_revocation_end(
+    group: ConsumerGroup, member_id: str, topics: GroupTopics, settings: GroupSettings, now: Moment
+) -> ShardDecision[Any]:
     """Fence a member that still holds what others wait for."""
     member = group.members.get(member_id)
     if member is None or member.current.state is not MemberState.UNREVOKED:
         return ShardDecision(None)
     with Draft(group, now) as draft:
         cause = f"did not give its partitions up within {member.metadata.rebalance_timeout_ms} ms"
-        remove(draft, [member], Kind.EVICTED, f"{cause} (max.poll.interval.ms)", topics)
+        remove(draft, [member], Kind.EVICTED, f"{cause} (max.poll.interval.ms)", topics, settings)
+        return draft.decision(None)
+
+
+def decide_classic_step_end(
+    group: ConsumerGroup, member_id: str, topics: GroupTopics, settings: GroupSettings, now: Moment
+) -> ShardDecision[Any]:
+    """Fence a classic member that has not joined or synchronized in time."""
+    member, awaited = group.members.get(member_id), group.awaited.get(member_id)
+    if member is None or awaited is None:
+        return ShardDecision(None)
+    with Draft(group, now) as draft:
+        cause = f"did not {awaited.value} within {member.metadata.rebalance_timeout_ms} ms (max.poll.interval.ms)"
+        remove(draft, [member], Kind.EVICTED, cause, topics, settings)
         return draft.decision(None)
 
 
@@ -73,15 +92,20 @@ def decide_consumer_resume(group: ConsumerGroup, settings: ConsumerSettings, now
     with Draft(group, now) as draft:
         for member in group.members.values():
             draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = (
-                now.at + settings.session_timeout_ms / 1000
+                now.at + _session_timeout_ms(member, settings) / 1000
             )
-            if member.current.revoking:
+            if member.current.revoking and not member.is_classic:
                 draft.timers[RevocationTimer(group.group_id, member.member_id)] = (
                     now.at + member.metadata.rebalance_timeout_ms / 1000
                 )
         if group.members:
             draft.note(Kind.LOADED, "this coordinator took over; it does not know what happened before")
         return draft.decision(None)
+
+
+def _session_timeout_ms(member: ConsumerMember, settings: ConsumerSettings) -> int:
+    classic = member.metadata.classic
+    return settings.session_timeout_ms if classic is None else classic.session_timeout_ms
 
 
 def member_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
@@ -98,13 +122,24 @@ def member_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> 
     return member
 
 
-def remove(draft: Draft, members: Collection[ConsumerMember], kind: Kind, cause: str, topics: GroupTopics) -> None:
-    """Remove members, and begin the epoch in which the others get what they had."""
+def remove(
+    draft: Draft,
+    members: Collection[ConsumerMember],
+    kind: Kind,
+    cause: str,
+    topics: GroupTopics,
+    settings: GroupSettings,
+) -> None:
+    """Remove members, and begin the epoch in which the others get what they had. If only classic members are left, the
+    group is a classic one again."""
     group = draft.group
     for member in members:
         drop(draft, member)
         draft.note(kind, cause, member)
-    draft.begin_epoch(hash_of(group.subscribed_topics(), topics))
+    if may_downgrade(group, settings) and downgrade(draft, topics, settings):
+        return
+    names = ", ".join(member.client_id or member.member_id for member in members)
+    draft.begin_epoch(hash_of(group.subscribed_topics(), topics), f"{names}: {cause}")
     # There is nobody left to assign to, so an empty group is not behind its epoch.
     if not group.members:
         draft.write(TargetEpochKey(group.group_id), TargetEpoch(group.epoch, draft.now.wall_ms))

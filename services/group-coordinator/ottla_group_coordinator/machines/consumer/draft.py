@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ottla_core.coordination.batches import record_limit
 from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
+from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
 from ottla_group_coordinator.machines.consumer.records import (
     ConsumerKey,
@@ -37,6 +38,14 @@ class ConsumerSessionTimer:
 @dataclass(frozen=True, slots=True)
 class RevocationTimer:
     """A member has not given its partitions up within its rebalance timeout."""
+
+    group: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicTimer:
+    """A member of the classic protocol has not joined, or not synchronized, within its rebalance timeout."""
 
     group: str
     member_id: str
@@ -64,24 +73,27 @@ class Draft:
         for key, value in reversed(self._undo):
             self.group.apply(key, value)
 
-    def write(self, key: ConsumerKey, value: Any) -> None:
-        """Write a record. None deletes the key."""
+    def write(self, key: ConsumerKey, value: Any) -> int:
+        """Write a record, and return about how many bytes it takes. None deletes the key."""
         self._undo.append((key, self.group.value_of(key)))
         self.group.apply(key, value)
-        self.add(Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value)))
+        entry = Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value))
+        self.add(entry)
+        return record_limit(entry)
 
     def add(self, entry: Entry) -> None:
         """Write a record that is not of this group's state."""
         self._entries.pop(entry.key, None)
         self._entries[entry.key] = entry
 
-    def begin_epoch(self, topics_hash: int) -> None:
+    def begin_epoch(self, topics_hash: int, cause: str) -> None:
         former = self.group.group_epoch
         created_ms = former.created_ms if self.group.exists else self.now.wall_ms
         self.write(
             GroupEpochKey(self.group.group_id),
             former._replace(epoch=former.epoch + 1, topics_hash=topics_hash, created_ms=created_ms),
         )
+        self.note(Kind.REBALANCE_BEGAN, cause)
 
     def note(
         self, kind: Kind, cause: str, member: ConsumerMember | None = None, *, duration_ms: int = 0, moved: int = 0
@@ -121,3 +133,6 @@ class Draft:
         for member_id in member_ids:
             self.timers[ConsumerSessionTimer(self.group.group_id, member_id)] = None
             self.timers[RevocationTimer(self.group.group_id, member_id)] = None
+            self.timers[ClassicTimer(self.group.group_id, member_id)] = None
+            if member_id in self.group.awaited:
+                self.memory.append(Awaited(self.group.group_id, member_id, None))

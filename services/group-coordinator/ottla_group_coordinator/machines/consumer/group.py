@@ -8,7 +8,8 @@ costs as much in a group of 5,000 members as in one of five.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Hashable, Iterator, Set
+from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla_core.coordination.shard import Entry
@@ -56,6 +57,21 @@ class RegexesAsked(NamedTuple):
     at: float
 
 
+class ClassicStep(Enum):
+    """What a member of the classic protocol is to do next."""
+
+    JOIN = "join"
+    SYNC = "sync"
+
+
+class Awaited(NamedTuple):
+    """Notes, as a change in memory, what is awaited of a classic member. None: nothing."""
+
+    group: str
+    member_id: str
+    step: ClassicStep | None
+
+
 class ConsumerGroup:
     def __init__(self, group_id: str, first_epoch: int | None = None) -> None:
         """`first_epoch` is that of a group of the other protocol, whose epochs this one continues."""
@@ -74,6 +90,7 @@ class ConsumerGroup:
         self.seen_version = 0
         """The version of the topics by which the epoch is known to be right."""
         self.asked = RegexesAsked(group_id, 0, float("-inf"))
+        self.awaited: Final[dict[str, ClassicStep]] = {}
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self._instances: Final[dict[str, str]] = {}
         self._owners: Final[dict[TopicId, dict[int, str]]] = {}
@@ -132,7 +149,7 @@ class ConsumerGroup:
             return default
         return max(sorted(self._assignors), key=self._assignors.__getitem__)
 
-    def subscribed_topics(self) -> Collection[str]:
+    def subscribed_topics(self) -> Set[str]:
         """Return the topics that any member reads, by name or by what its regular expression matches."""
         return self._named.keys() | self._matched.keys() if self._matched else self._named.keys()
 
@@ -197,9 +214,11 @@ class ConsumerGroup:
                 return self.resolved.get(key.pattern)
         return None
 
-    def remember(self, change: SeenTopics | RegexesAsked) -> None:
+    def remember(self, change: SeenTopics | RegexesAsked | Awaited) -> None:
         if isinstance(change, SeenTopics):
             self.seen_version = change.version
+        elif isinstance(change, Awaited):
+            _put(self.awaited, change.member_id, change.step)
         else:
             self.asked = change
 
@@ -248,7 +267,7 @@ class ConsumerGroup:
 
     def _put_resolved(self, pattern: str, value: ResolvedRegex | None) -> None:
         former = self.resolved.get(pattern)
-        for topic in former.topics if former is not None else ():
+        for topic in () if former is None else sorted(former.topics):
             _take_one(self._matched, topic)
         _put(self.resolved, pattern, value)
         if value is not None:
@@ -265,7 +284,7 @@ class ConsumerGroup:
         # A topic counts once for each subscription that names it, however many members have that subscription.
         if _add(self.subscriptions, subscription, by):
             _put(self._shared, subscription, subscription if by > 0 else None)
-            for topic in metadata.topics:
+            for topic in sorted(metadata.topics):
                 _add(self._named, topic, by)
         if metadata.regex:
             _add(self.regexes, metadata.regex, by)

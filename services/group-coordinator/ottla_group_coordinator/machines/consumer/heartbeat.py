@@ -7,6 +7,7 @@ the epoch of the group, the target, and the member's next step towards it. Sourc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ottla_core.coordination.shard import ShardDecision
@@ -25,6 +26,7 @@ from ottla_group_coordinator.machines.consumer.member import (
 )
 from ottla_group_coordinator.machines.consumer.partitions import (
     EpochOfPartition,
+    Partitions,
     are_equal,
     each,
     has_all,
@@ -39,27 +41,35 @@ from ottla_group_coordinator.machines.consumer.requests import (
     ConsumerHeartbeatAnswer,
 )
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
-from ottla_group_coordinator.machines.consumer.states import MemberState
+from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState
 from ottla_group_coordinator.machines.consumer.target import make_target
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
 from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.membership import GroupSettings
 
 _NAMED: Final = 5
 """How many partitions an event names."""
 
 
 def decide_consumer_heartbeat(
-    group: ConsumerGroup, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings, now: Moment
+    group: ConsumerGroup,
+    request: ConsumerHeartbeat,
+    topics: GroupTopics,
+    settings: GroupSettings,
+    now: Moment,
+    before: Callable[[Draft], None] = lambda draft: None,
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
-    """Answer a heartbeat. Raises Kafka's errors, and then nothing has changed."""
+    """Answer a heartbeat. Raises Kafka's errors, and then nothing has changed. `before` makes the group what it is to
+    be before the member joins."""
     if request.epoch < JOINS:
         return decide_consumer_leave(group, request, topics, settings, now)
-    if len(group.members) >= settings.max_size and request.member_id not in group.members:
-        raise errors.full(group.group_id, len(group.members))
-    if request.epoch != JOINS:
-        member = member_of(group, request.member_id, request.instance_id)
-        check_epoch(group, member, request)
+    consumer = settings.consumer.of(group.group_id)
     with Draft(group, now) as draft:
+        before(draft)
+        if len(group.members) >= consumer.max_size and request.member_id not in group.members:
+            raise errors.full(group.group_id, len(group.members))
+        if request.epoch != JOINS:
+            check_epoch(group, member_of(group, request.member_id, request.instance_id), request)
         return _go_on(draft, request, topics, settings)
 
 
@@ -107,16 +117,16 @@ def _is_quiet(
 
 
 def _go_on(
-    draft: Draft, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings
+    draft: Draft, request: ConsumerHeartbeat, topics: GroupTopics, settings: GroupSettings
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
-    group = draft.group
+    group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
     former = _admit(draft, request)
     member = _put(draft, former, request)
     is_resolved = _take_regex(draft, former.metadata, member.metadata, topics, request)
     update_epoch(draft, topics, is_changed=is_resolved or member.metadata.topics != former.metadata.topics)
     make_target(draft, topics, settings)
-    current = step(draft, group.members[member.member_id], request, topics)
-    draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = _session_end(settings, draft.now)
+    current = step(draft, group.members[member.member_id], request.owned, topics)
+    draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = _session_end(consumer, draft.now)
     is_told = (
         request.epoch == JOINS
         or request.is_full
@@ -125,7 +135,7 @@ def _go_on(
     )
     assignment = without_epochs(current.assigned) if is_told else None
     return draft.decision(
-        ConsumerHeartbeatAnswer(member.member_id, current.epoch, settings.heartbeat_interval_ms, assignment)
+        ConsumerHeartbeatAnswer(member.member_id, current.epoch, consumer.heartbeat_interval_ms, assignment)
     )
 
 
@@ -186,6 +196,8 @@ def _put(draft: Draft, former: ConsumerMember, request: ConsumerHeartbeat) -> Co
     is_new = former.member_id not in draft.group.members
     if is_new or metadata != was:
         draft.write(MemberKey(draft.group.group_id, former.member_id), metadata)
+    if was.classic is not None:
+        draft.cancel_timers([former.member_id])
     member = draft.group.members[former.member_id]
     if is_new:
         draft.note(Kind.JOINED, "joined", member)
@@ -221,32 +233,40 @@ def update_epoch(draft: Draft, topics: GroupTopics, *, is_changed: bool) -> None
         return
     topics_hash = hash_of(group.subscribed_topics(), topics)
     if is_changed or not group.exists or topics_hash != group.group_epoch.topics_hash:
-        draft.begin_epoch(topics_hash)
+        is_other = is_changed or not group.exists
+        cause = "a member has another subscription" if is_other else "the topics' metadata has changed"
+        draft.begin_epoch(topics_hash, cause)
     draft.memory.append(SeenTopics(group.group_id, topics.version))
 
 
 # ---- the next step ------------------------------------------------------------------------------------------------
 
 
-def step(draft: Draft, member: ConsumerMember, request: ConsumerHeartbeat, topics: GroupTopics) -> CurrentAssignment:
-    """Take the member's next step towards its target. Return what it has then."""
+def step(draft: Draft, member: ConsumerMember, owned: Partitions | None, topics: GroupTopics) -> CurrentAssignment:
+    """Take the member's next step towards its target. Return what it has then. `owned` is what it reports."""
     group = draft.group
 
     def is_read(topic_id: TopicId) -> bool:
         return group.reads(member, topics.name(topic_id))
 
     goal = Goal(group.target_epoch, group.target(member.member_id), is_read, group.owner)
-    current = reconcile(member, goal, request.owned)
+    current = reconcile(member, goal, owned)
     if current == member.current:
         return current
+    was = group.state
     draft.write(CurrentKey(group.group_id, member.member_id), current)
     timer = RevocationTimer(group.group_id, member.member_id)
     if current.state is MemberState.UNREVOKED:
-        draft.timers[timer] = draft.now.at + member.metadata.rebalance_timeout_ms / 1000
+        # A classic member has that long to join again, once its heartbeat has told it to (`classic_members`).
+        timeout_s = member.metadata.rebalance_timeout_ms / 1000
+        draft.timers[timer] = None if member.is_classic else draft.now.at + timeout_s
         draft.note(Kind.REVOKES, f"has to give up {_named(current.revoking, topics)}", member)
     else:
         draft.timers[timer] = None
         _note_step(draft, group.members[member.member_id], goal, topics)
+    if group.state is ConsumerGroupState.STABLE and was is not ConsumerGroupState.STABLE:
+        since_ms = draft.now.wall_ms if group.assigned is None else group.assigned.made_ms
+        draft.note(Kind.SETTLED, "every member has its assignment", duration_ms=max(0, draft.now.wall_ms - since_ms))
     return current
 
 

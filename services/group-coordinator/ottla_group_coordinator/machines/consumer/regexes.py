@@ -85,5 +85,5 @@ def decide_resolved(
                 is_changed |= names != (frozenset() if former is None else former.topics)
                 draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, version, now.wall_ms))
         if is_changed:
-            draft.begin_epoch(hash_of(group.subscribed_topics(), topics))
+            draft.begin_epoch(hash_of(group.subscribed_topics(), topics), "an expression matches other topics")
         return draft.decision(None)

@@ -105,7 +105,7 @@ def _check_lengths(group_id: str, request: ConsumerHeartbeat) -> None:
         request.client_id,
         request.client_host,
         request.regex or "",
-        *(request.topics or ()),
+        *sorted(request.topics or ()),
     )
     for name in names:
         if 3 * len(name) > LONGEST_NAME_BYTES and len(name.encode()) > LONGEST_NAME_BYTES:
