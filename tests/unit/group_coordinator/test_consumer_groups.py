@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -286,6 +287,22 @@ def test_the_next_target_waits_for_the_assignment_interval() -> None:
     shard.sleep(1)
     shard.beat("m2", 2)
     assert shard.consumers().target_epoch == 3
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_a_target_that_does_not_go_into_one_batch_is_made_by_several_heartbeats(assignor: str) -> None:
+    shard = ConsumerShard(replace(settings(assignment_interval_ms=20_000), max_record_bytes=600))
+    shard.known.put("t", 60)
+    members = [Client(shard, f"m{n}", more={"assignor": assignor}) for n in range(20)]
+    for member in members:
+        member.beat()
+    shard.sleep(20)
+    settle(*members, rounds=20)
+    assert [len(flat(member.owned)) for member in members] == [3] * 20
+    assert shard.largest_bytes < 1_200
+    shard.beat("m0", LEAVES)
+    shard.sleep(20)
+    settle(*members[1:], rounds=20)
 
 
 def test_partitions_of_a_deleted_topic_are_given_up(shard: ConsumerShard) -> None:

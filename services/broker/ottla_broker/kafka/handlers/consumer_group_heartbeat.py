@@ -7,7 +7,6 @@ subscriptions by regular expression. A request that can't be right is refused he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
@@ -20,12 +19,12 @@ from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ottla_core.rpc.bounds import check_few
 from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 from ottla_proto.operation import Operation
 
-_Owned: TypeAlias = ConsumerGroupHeartbeatRequest.TopicPartitions
 _Assigned: TypeAlias = ConsumerGroupHeartbeatResponse.TopicPartitions
 
 _ID_FROM: Final = 1
@@ -34,6 +33,8 @@ _JOINS: Final = 0
 _LEAVES: Final = -1
 _LEAVES_FOR_NOW: Final = -2
 _UNCHANGED_MS: Final = -1
+_MOST_TOPICS: Final = 10_000
+"""The most topics of one request, because the coordinator goes through all of them in one turn of its loop."""
 _BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 """Kafka takes a text of these characters alone for an empty one."""
 
@@ -67,6 +68,8 @@ def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     epoch = request.member_epoch
     if version >= _ID_FROM or epoch > _JOINS or epoch == _LEAVES:
         _check_text("member id", request.member_id)
+    check_few(len(request.subscribed_topic_names or ()), "topics", _MOST_TOPICS)
+    check_few(len(request.topic_partitions or ()), "topics", _MOST_TOPICS)
     _check_text("group id", request.group_id)
     _check_text("instance id", request.instance_id)
     _check_text("rack id", request.rack_id)
@@ -100,7 +103,7 @@ def _invalid(message: str, hint: str) -> OttlaError:
 
 async def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaContext) -> pb.ConsumerHeartbeatRequest:
     names, regex, owned = request.subscribed_topic_names, request.subscribed_topic_regex, request.topic_partitions
-    return pb.ConsumerHeartbeatRequest(
+    forwarded = pb.ConsumerHeartbeatRequest(
         group=request.group_id,
         member=member(request.member_id, request.instance_id),
         member_epoch=request.member_epoch,
@@ -109,17 +112,16 @@ async def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaConte
         topics=None if names is None else pb.SubscribedTopics(names=names),
         topic_regex=regex,
         assignor=request.server_assignor,
-        owned=None if owned is None else await _owned(owned),
+        owned=None if owned is None else pb.AssignedPartitions(),
         client_id=context.client_id,
         client_host=host_of(context),
         gives_no_id=context.version < _ID_FROM,
         reader=_reader(context) if regex else None,
     )
-
-
-async def _owned(topics: Sequence[_Owned]) -> pb.AssignedPartitions:
-    owned = await sliced(lambda t: pb.AssignedTopic(topic_id=t.topic_id, partitions=t.partitions), topics)
-    return pb.AssignedPartitions(topics=owned)
+    if owned:
+        add = forwarded.owned.topics.add
+        await sliced(lambda topic: add(topic_id=topic.topic_id, partitions=topic.partitions), owned)
+    return forwarded
 
 
 def _reader(context: KafkaContext) -> pb.ReaderOfTopics | None:

@@ -68,7 +68,7 @@ def decide_join_of_classic(
         joining = Rejoining(member.member_id, request.key)
         if may_downgrade(group, settings) and downgrade(draft, topics, settings, joining):
             return draft.decision(Later(request.key))
-        make_target(draft, topics, consumer)
+        make_target(draft, topics, settings)
         current = step(draft, group.members[member.member_id], partitions_of(subscription.owned, topics), topics)
         _start_session(draft, member)
         _await(draft, member, ClassicStep.SYNC)

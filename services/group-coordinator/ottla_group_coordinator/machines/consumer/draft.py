@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
+from ottla_core.coordination.batches import record_limit
 from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup
@@ -72,11 +73,13 @@ class Draft:
         for key, value in reversed(self._undo):
             self.group.apply(key, value)
 
-    def write(self, key: ConsumerKey, value: Any) -> None:
-        """Write a record. None deletes the key."""
+    def write(self, key: ConsumerKey, value: Any) -> int:
+        """Write a record, and return about how many bytes it takes. None deletes the key."""
         self._undo.append((key, self.group.value_of(key)))
         self.group.apply(key, value)
-        self.add(Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value)))
+        entry = Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value))
+        self.add(entry)
+        return record_limit(entry)
 
     def add(self, entry: Entry) -> None:
         """Write a record that is not of this group's state."""

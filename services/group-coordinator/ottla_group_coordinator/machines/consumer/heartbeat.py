@@ -70,7 +70,7 @@ def decide_consumer_heartbeat(
             raise errors.full(group.group_id, len(group.members))
         if request.epoch != JOINS:
             check_epoch(group, member_of(group, request.member_id, request.instance_id), request)
-        return _go_on(draft, request, topics, consumer)
+        return _go_on(draft, request, topics, settings)
 
 
 def check_epoch(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> None:
@@ -117,16 +117,16 @@ def _is_quiet(
 
 
 def _go_on(
-    draft: Draft, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings
+    draft: Draft, request: ConsumerHeartbeat, topics: GroupTopics, settings: GroupSettings
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
-    group = draft.group
+    group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
     former = _admit(draft, request)
     member = _put(draft, former, request)
     is_resolved = _take_regex(draft, former.metadata, member.metadata, topics, request)
     update_epoch(draft, topics, is_changed=is_resolved or member.metadata.topics != former.metadata.topics)
     make_target(draft, topics, settings)
     current = step(draft, group.members[member.member_id], request.owned, topics)
-    draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = _session_end(settings, draft.now)
+    draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = _session_end(consumer, draft.now)
     is_told = (
         request.epoch == JOINS
         or request.is_full
@@ -135,7 +135,7 @@ def _go_on(
     )
     assignment = without_epochs(current.assigned) if is_told else None
     return draft.decision(
-        ConsumerHeartbeatAnswer(member.member_id, current.epoch, settings.heartbeat_interval_ms, assignment)
+        ConsumerHeartbeatAnswer(member.member_id, current.epoch, consumer.heartbeat_interval_ms, assignment)
     )
 
 

@@ -7,11 +7,11 @@ group looks at its topics only if that is not the one it has seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from hashlib import blake2b
 from typing import Final, Protocol
 
-from ottla_core.cluster.image import Broker, ClusterImage, Topic
+from ottla_core.cluster.image import ClusterImage, Topic
 from ottla_core.model import PartitionId, TopicId
 
 _HASH_BYTES: Final = 8
@@ -49,7 +49,9 @@ class ImageTopics:
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self._image = image or ClusterImage("")
-        self._hashes: dict[TopicId, int] = {}
+        self._hashes: Final[dict[TopicId, int]] = {}
+        # A broker that restarts has no registration for a while. That is no reason to assign anew, so its rack is kept.
+        self._racks: Final = _racks(self._image)
         self._version = self._names_version = 1
 
     @property
@@ -69,14 +71,14 @@ class ImageTopics:
     def topic_hash(self, topic: Topic) -> int:
         found = self._hashes.get(topic.id)
         if found is None:
-            found = self._hashes[topic.id] = _hash(topic, self._image)
+            found = self._hashes[topic.id] = self._hash(topic)
         return found
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         self._image = new
         if old.topic_names is not new.topic_names:
             self._names_version += 1
-        if new.changed_partitions is None or _racks(old.brokers) != _racks(new.brokers):
+        if self._take_racks(old, new) or new.changed_partitions is None:
             self._hashes.clear()
             self._version += 1
             return
@@ -85,21 +87,32 @@ class ImageTopics:
             self._hashes.pop(topic_id, None)
         self._version += bool(changed)
 
+    def _take_racks(self, old: ClusterImage, new: ClusterImage) -> bool:
+        """Return whether a broker has another rack than before."""
+        if old.brokers is new.brokers:
+            return False
+        racks = _racks(new)
+        is_other = any(self._racks.get(number) != rack for number, rack in racks.items())
+        self._racks.update(racks)
+        return is_other
+
+    def _hash(self, topic: Topic) -> int:
+        digest = blake2b(topic.id + topic.partition_count.to_bytes(4), digest_size=_HASH_BYTES)
+        for number in range(topic.partition_count):
+            partition = self._image.partitions.get(PartitionId(topic.id, number))
+            replicas = () if partition is None else partition.replicas
+            digest.update(repr(sorted(self._racks[each] for each in replicas if each in self._racks)).encode())
+        return int.from_bytes(digest.digest())
+
+
+def _racks(image: ClusterImage) -> dict[int, str]:
+    return {number: broker.rack for number, broker in image.brokers.items() if broker.rack}
+
 
 def _differs(partition: PartitionId, old: ClusterImage, new: ClusterImage) -> bool:
     was, now = old.partitions.get(partition), new.partitions.get(partition)
-    return was is None or now is None or was.replicas != now.replicas
-
-
-def _racks(brokers: Mapping[int, Broker]) -> Mapping[int, str]:
-    return {number: broker.rack for number, broker in brokers.items() if broker.rack}
-
-
-def _hash(topic: Topic, image: ClusterImage) -> int:
-    digest = blake2b(topic.id + topic.partition_count.to_bytes(4), digest_size=_HASH_BYTES)
-    for number in range(topic.partition_count):
-        partition = image.partitions.get(PartitionId(topic.id, number))
-        replicas = () if partition is None else partition.replicas
-        racks = sorted(image.brokers[r].rack for r in replicas if r in image.brokers and image.brokers[r].rack)
-        digest.update(repr(racks).encode())
-    return int.from_bytes(digest.digest())
+    # A topic gets its partitions first, and then its number of partitions (I8).
+    if was is None or now is None or was.replicas != now.replicas:
+        return True
+    of_old, of_new = old.topic_by_id(partition.topic_id), new.topic_by_id(partition.topic_id)
+    return of_old is None or of_new is None or of_old.partition_count != of_new.partition_count
