@@ -33,6 +33,7 @@ from ottla_group_coordinator.machines.dispatch import (
     decide_heartbeat_request,
     decide_join_request,
     decide_leave_request,
+    decide_quiet_request,
     decide_sync_request,
 )
 from ottla_group_coordinator.machines.members import Member
@@ -198,8 +199,12 @@ class GroupService:
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
             return decide_consumer_request(shard, request.group, heartbeat, now)
 
-        # What writes nothing is answered from memory, unless something else is being written (`by_last_proof`).
-        answer = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
+        def from_memory(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+            return decide_quiet_request(shard, request.group, heartbeat, now)
+
+        answer = await self._shards.ask(
+            request.group, decide, timeout=_ASK_S, from_memory=from_memory, size_bytes=request.ByteSize()
+        )
         return consumer_response(answer)
 
     # ---- offsets ----------------------------------------------------------------------------------------------------

@@ -45,14 +45,24 @@ from ottla_group_coordinator.machines.records import GroupKey, encode_group, enc
 from ottla_group_coordinator.machines.shard import GroupShard
 
 
+def decide_quiet_request(
+    shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment
+) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+    """Decide a heartbeat of the consumer protocol that changes nothing but a timer, or return None."""
+    group = shard.consumer_group(group_id)
+    if group is None:
+        return None
+    return answer_if_quiet(group, request, shard.topics, shard.settings.consumer.of(group_id), now)
+
+
 def decide_consumer_request(
     shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
     """Decide a heartbeat of the consumer protocol. Raises GROUP_ID_NOT_FOUND, and what the group raises."""
-    settings, group = shard.settings.consumer.of(group_id), shard.consumer_group(group_id)
-    if group is not None and (quiet := answer_if_quiet(group, request, shard.topics, settings, now)) is not None:
+    if (quiet := decide_quiet_request(shard, group_id, request, now)) is not None:
         return quiet
-    check_request(group_id, request, settings)
+    group = shard.consumer_group(group_id)
+    check_request(group_id, request, shard.settings.consumer.of(group_id))
     if group is not None:
         return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
     if request.epoch != JOINS:

@@ -22,7 +22,7 @@ from ottla_core.kafka_formats.consumer_protocol import (
     encode_assignment,
 )
 from ottla_core.model import TopicId, TopicPartition
-from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, Draft
+from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import (
     ClassicProtocols,
@@ -148,7 +148,7 @@ def _take_over(draft: Draft, member: Member, classic: Group, topics: GroupTopics
     draft.write(TargetKey(group_id, member_id), without_epochs(assigned))
     draft.write(CurrentKey(group_id, member_id), current)
     draft.timers[SessionTimer(group_id, member_id)] = None
-    draft.timers[ConsumerSessionTimer(group_id, member_id)] = draft.now.at + member.session_timeout_ms / 1000
+    draft.timers[MemberTimer(group_id, member_id, Awaits.SESSION)] = draft.now.at + member.session_timeout_ms / 1000
 
 
 def partitions_of(named: tuple[TopicPartition, ...], topics: GroupTopics) -> Partitions:

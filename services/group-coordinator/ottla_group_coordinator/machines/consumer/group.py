@@ -92,6 +92,9 @@ class ConsumerGroup:
         self.asked = RegexesAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
+        self.quiet_epoch: int | None = None
+        """The epoch of members that have nothing to do, or None while the next target is to be made."""
+        self._update_quiet_epoch()
         self._instances: Final[dict[str, str]] = {}
         self._owners: Final[dict[TopicId, dict[int, str]]] = {}
         self._reconciled: Final[Counter[int]] = Counter()
@@ -170,8 +173,10 @@ class ConsumerGroup:
         match key:
             case GroupEpochKey():
                 self.written = value
+                self._update_quiet_epoch()
             case TargetEpochKey():
                 self.assigned = value
+                self._update_quiet_epoch()
             case MemberKey():
                 self._put_metadata(key.member_id, value)
             case CurrentKey():
@@ -180,6 +185,9 @@ class ConsumerGroup:
                 _put(self.targets, key.member_id, value)
             case RegexKey():
                 self._put_resolved(key.pattern, value)
+
+    def _update_quiet_epoch(self) -> None:
+        self.quiet_epoch = self.target_epoch if self.is_assigned else None
 
     def keys(self) -> Iterator[ConsumerKey]:
         """Yield the key of each of the group's records, and that of one which an older release may have written."""
