@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.configs.config_key import ConfigKey, Scope
-from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, GROUP_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.files.secret_file import NO_FILE
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_mirror.config import MirrorConfig
@@ -134,6 +134,7 @@ def page() -> str:
     of_topics = {synonym.name for synonyms in SYNONYMS.values() for synonym in synonyms}
     of_cluster = [key for key in BROKER_CONFIGS.values() if key.name not in of_topics and key.scope is Scope.CLUSTER]
     parts += ["\n### Configs of the cluster or of one broker\n\n", _configs(of_cluster)]
+    parts += ["\n### Configs of one group\n\n", _configs(GROUP_CONFIGS.values())]
     return "".join(parts)
 
 

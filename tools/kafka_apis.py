@@ -72,7 +72,7 @@ To these clients, brokers also send some responses with private fields: tagged f
 TAIL = (
     """
 Versions are Kafka 4's. Kafka's APIs for altering reassignments or quotas, delegation tokens, telemetry, share groups
-and the newer consumer groups (KIP-848) are not served. AddPartitionsToTxn 4 and 5 are used only between brokers. What
+and streams groups are not served. AddPartitionsToTxn 4 and 5 are used only between brokers. What
 is different, and why:
 
 - **DescribeClientQuotas** always responds that there are no quotas, because kafka-configs asks for them before it
@@ -86,6 +86,9 @@ is different, and why:
   those, and may send the others again. Of a batch that is compressed, or above 64 KiB, no timestamps are named.
 - **FindCoordinator** names a broker for a group or a transactional id: that broker forwards requests to the
   coordinator.
+- **ConsumerGroupHeartbeat** and **ConsumerGroupDescribe** are the consumer protocol (KIP-848), which is on in every
+  cluster: the finalized feature `group.version` is at level 1. A regular expression matches the topics that the
+  client may describe, as in Kafka.
 - **AddPartitionsToTxn** is served up to version 3, the highest that clients use: brokers verify
   partitions by a contract of their own.
 - **WriteTxnMarkers** is for operators (`kafka-transactions abort`): txn-coordinators write by a contract of their own.

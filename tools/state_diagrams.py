@@ -16,6 +16,7 @@ from ottla_broker.machines import replica_role
 from ottla_controller.machines import standing
 from ottla_core.coordination import phases
 from ottla_group_coordinator.machines import states
+from ottla_group_coordinator.machines.consumer import states as consumer_states
 from ottla_txn_coordinator.machines import ending
 from ottla_txn_coordinator.machines import states as txn_states
 
@@ -43,11 +44,12 @@ def markdown(columns: Sequence[str], table: Mapping[tuple[Enum, ...], tuple[Enum
 
 
 def _id(name: str) -> str:
-    return name.replace(" ", "_")
+    return name.replace(" ", "_").replace("-", "_")
 
 
 DIAGRAMS: Final = {
     "group": ("groups.md", mermaid(states.INITIAL, states.NEXT)),
+    "consumer": ("groups.md", mermaid(consumer_states.INITIAL, consumer_states.NEXT)),
     "transaction": ("transactions.md", mermaid(txn_states.INITIAL, txn_states.NEXT)),
     "producer": (
         "transactions.md",

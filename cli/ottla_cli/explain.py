@@ -9,11 +9,18 @@ from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla.errors import did_you_mean
 from ottla_cli.failures import NotFoundError
 from ottla_core.configs.config_key import ConfigKey, Scope
-from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
-from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, GROUP_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, OTHER_BROKER_CONFIGS, OTHER_GROUP_CONFIGS
 
 _WHERE: Final = {Scope.CLUSTER: "cluster, broker", Scope.LISTENER: "listener of a broker"}
-_TABLES: Final = (TOPIC_CONFIGS, BROKER_CONFIGS, OTHER_BROKER_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
+_TABLES: Final = (
+    TOPIC_CONFIGS,
+    BROKER_CONFIGS,
+    OTHER_BROKER_CONFIGS,
+    GROUP_CONFIGS,
+    OTHER_GROUP_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+)
 
 
 def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -22,7 +29,7 @@ def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
     Without names, yield every config that has an effect in ottla, and none that ottla accepts only because Kafka has
     it. Raises NotFoundError, which suggests the nearest name.
     """
-    for name in names or sorted({*TOPIC_CONFIGS, *BROKER_CONFIGS}):
+    for name in names or sorted({*TOPIC_CONFIGS, *BROKER_CONFIGS, *GROUP_CONFIGS}):
         keys = [table[name] for table in _TABLES if name in table]
         if not keys:
             known = (known for table in _TABLES for known in table)

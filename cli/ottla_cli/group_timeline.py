@@ -45,7 +45,7 @@ def _event_text(event: GroupEvent) -> str:
             return f"{_who(event)} left{_cause(event, 'left')}"
         case "evicted":
             return f"{_who(event)} was evicted: {event.cause}"
-        case "replaced":
+        case "replaced" | "revokes" | "waits" | "reconciled":
             return f"{_who(event)} {event.cause}"
         case "rebalance-began":
             return f"rebalance: {event.cause}"
@@ -53,6 +53,8 @@ def _event_text(event: GroupEvent) -> str:
             return f"  generation {event.generation}: {event.cause}"
         case "assigned":
             moved = counted(event.partitions_moved, "partition")
+            if not event.duration:  # in a consumer group nobody waits for an assignment
+                return f"  assigned at epoch {event.generation}, {moved} moved: {event.cause}"
             return f"  rebalanced after {event.duration:.3f} s, {moved} moved: {event.cause}"
     return event.cause
 

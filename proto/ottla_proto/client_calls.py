@@ -7,6 +7,7 @@ answers it. Clients name them like the methods of the contracts, and so need one
 from __future__ import annotations
 
 from ottla_proto import client_pb2 as b
+from ottla_proto import group_pb2 as g
 from ottla_proto.contracts import Method
 
 
@@ -20,5 +21,8 @@ class Client:
     IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse)
     REPLICA_EPOCHS = Method("Broker", "ReplicaEpochs", b.ReplicaEpochsRequest, b.ReplicaEpochsResponse)
     DESCRIBE_PRODUCERS = Method("Broker", "DescribeProducers", b.DescribeProducersRequest, b.DescribeProducersResponse)
+    DESCRIBE_CONSUMER_GROUPS = Method(
+        "Group", "DescribeConsumerGroups", g.DescribeGroupsRequest, g.DescribeGroupsResponse
+    )
     METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse)
     PRODUCE = Method("Broker", "Produce", b.ProduceRequest, b.ProduceResponse)

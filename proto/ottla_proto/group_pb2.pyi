@@ -228,20 +228,24 @@ class AssignedPartitions(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[AssignedTopic, _Mapping]]] = ...) -> None: ...
 
 class AssignedTopic(_message.Message):
-    __slots__ = ("topic_id", "partitions")
+    __slots__ = ("topic_id", "partitions", "name")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partitions: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+    name: str
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class ReaderOfTopics(_message.Message):
-    __slots__ = ("principal", "host")
+    __slots__ = ("principal", "host", "sees_unlisted")
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
+    SEES_UNLISTED_FIELD_NUMBER: _ClassVar[int]
     principal: str
     host: str
-    def __init__(self, principal: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
+    sees_unlisted: bool
+    def __init__(self, principal: _Optional[str] = ..., host: _Optional[str] = ..., sees_unlisted: _Optional[bool] = ...) -> None: ...
 
 class ConsumerHeartbeatResponse(_message.Message):
     __slots__ = ("error", "member_id", "member_epoch", "heartbeat_interval_ms", "assignment")
@@ -290,20 +294,22 @@ class Left(_message.Message):
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class CommitOffsetsRequest(_message.Message):
-    __slots__ = ("group", "member", "generation", "offsets", "transaction", "only_first")
+    __slots__ = ("group", "member", "generation", "offsets", "transaction", "only_first", "knows_no_epochs")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     ONLY_FIRST_FIELD_NUMBER: _ClassVar[int]
+    KNOWS_NO_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     group: str
     member: Member
     generation: int
     offsets: _containers.RepeatedCompositeFieldContainer[OffsetToCommit]
     transaction: OffsetsTransaction
     only_first: bool
-    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., transaction: _Optional[_Union[OffsetsTransaction, _Mapping]] = ..., only_first: _Optional[bool] = ...) -> None: ...
+    knows_no_epochs: bool
+    def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ..., offsets: _Optional[_Iterable[_Union[OffsetToCommit, _Mapping]]] = ..., transaction: _Optional[_Union[OffsetsTransaction, _Mapping]] = ..., only_first: _Optional[bool] = ..., knows_no_epochs: _Optional[bool] = ...) -> None: ...
 
 class OffsetsTransaction(_message.Message):
     __slots__ = ("transactional_id", "producer", "transaction_version")

@@ -341,7 +341,16 @@ class RunningBroker(InProcessService):
 class RunningGroupCoordinator(InProcessService):
     def __init__(self, cluster: Cluster, number: int) -> None:
         super().__init__(cluster, "group-coordinator", number)
-        self._config = GroupCoordinatorConfig(node_id=number, port=0, admin_port=0, group_initial_rebalance_delay_ms=0)
+        # Members of both protocols need not wait for each other for seconds.
+        self._config = GroupCoordinatorConfig(
+            node_id=number,
+            port=0,
+            admin_port=0,
+            group_initial_rebalance_delay_ms=0,
+            group_consumer_heartbeat_interval_ms=500,
+            group_consumer_min_heartbeat_interval_ms=100,
+            group_consumer_assignment_interval_ms=0,
+        )
 
     def _build(self) -> ServiceApp:
         return self._cluster.build_group_coordinator(self._config)

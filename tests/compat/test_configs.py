@@ -6,13 +6,13 @@ from peers.kafka.configs import KafkaConfig, configs
 from tests.compat.cells import DIFFERS
 
 from ottla_core.configs.config_key import ConfigKey, ConfigType
-from ottla_core.configs.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
-from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS
+from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, OTHER_BROKER_CONFIGS, OTHER_GROUP_CONFIGS
 
 OURS = {
     "broker": {**BROKER_CONFIGS, **OTHER_BROKER_CONFIGS},
     "topic": TOPIC_CONFIGS,
-    "group": GROUP_CONFIGS,
+    "group": {**GROUP_CONFIGS, **OTHER_GROUP_CONFIGS},
     "client-metrics": CLIENT_METRICS_CONFIGS,
 }
 OTTLAS = {("broker", "log.cleaner.drop.keyless"), ("topic", "compaction.drop.keyless")}

@@ -65,6 +65,22 @@ from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
 from ottla_core.security.scram import MECHANISMS, ScramCredential, digest_bytes
 from ottla_group_coordinator.machines import records as group_records
+from ottla_group_coordinator.machines.consumer.member import ClassicProtocols, CurrentAssignment, MemberMetadata
+from ottla_group_coordinator.machines.consumer.records import (
+    CurrentKey,
+    GroupEpoch,
+    GroupEpochKey,
+    MemberKey,
+    RegexKey,
+    ResolvedRegex,
+    TargetEpoch,
+    TargetEpochKey,
+    TargetKey,
+    decode_consumer_value,
+    encode_consumer_key,
+    encode_consumer_value,
+)
+from ottla_group_coordinator.machines.consumer.states import MemberState
 from ottla_group_coordinator.machines.records import (
     CommittedOffset,
     GroupKey,
@@ -221,17 +237,25 @@ _ETCD: Final = {
 
 
 def _write_group(record: KeptRecord) -> Parts:
+    if not isinstance(record.key, OffsetKey | GroupKey):
+        value = encode_consumer_value(record.key, record.value)
+        return {"key": bytes(encode_consumer_key(record.key)), "value": bytes(value)}
     encode: Any = group_records.encode_group if isinstance(record.key, GroupKey) else group_records.encode_offset
     return {"key": group_records.encode_key(record.key), "value": encode(record.value)}
 
 
 def _read_group(written: Any) -> KeptRecord:
     key = group_records.decode_key(written["key"])
+    if key is not None and not isinstance(key, OffsetKey | GroupKey):
+        return KeptRecord(key, decode_consumer_value(key, written["value"]))
     decode: Any = group_records.decode_group if isinstance(key, GroupKey) else group_records.decode_offset
     return KeptRecord(key, decode(written["value"]))
 
 
 _MEMBER: Final = MemberRecord("member", "instance", "client", "10.0.0.1", 300_000, 45_000, b"subscribed", b"assigned")
+_CONSUMER: Final = MemberMetadata(
+    "instance", "rack", "client", "10.0.0.1", frozenset({"orders", "audit"}), "orders.*", 300_000, "uniform"
+)
 _TRANSACTION: Final = TransactionRecord(
     TransactionProducer(7, 3),
     60_000,
@@ -510,6 +534,21 @@ FORMATS: Final[Mapping[str, Format]] = {
             "offset, no topic id": KeptRecord(OffsetKey("group", ORDERS), CommittedOffset(42)),
             "group": KeptRecord(GroupKey("group"), GroupRecord("consumer", 5, "range", "member", NOON, (_MEMBER,))),
             "group, empty": KeptRecord(GroupKey("group"), GroupRecord("consumer", 6, None, None, NOON)),
+            "consumer group": KeptRecord(GroupEpochKey("group"), GroupEpoch(5, -7, NOON)),
+            "consumer group, member": KeptRecord(MemberKey("group", "member"), _CONSUMER),
+            "consumer group, classic member": KeptRecord(
+                MemberKey("group", "member"),
+                _CONSUMER._replace(regex="", classic=ClassicProtocols(45_000, (("range", b"subscribed"),))),
+            ),
+            "consumer group, target": KeptRecord(TargetEpochKey("group"), TargetEpoch(5, NOON)),
+            "consumer group, member's target": KeptRecord(TargetKey("group", "member"), {TOPIC_ID: frozenset({0, 2})}),
+            "consumer group, member's assignment": KeptRecord(
+                CurrentKey("group", "member"),
+                CurrentAssignment(5, 4, MemberState.UNREVOKED, {TOPIC_ID: {0: 3, 2: 5}}, {TOPIC_ID: {1: 4}}),
+            ),
+            "consumer group, expression": KeptRecord(
+                RegexKey("group", "orders.*"), ResolvedRegex(frozenset({"orders", "orders-2"}), 9, NOON)
+            ),
         },
     ),
     "__transaction_state": Format(

@@ -25,6 +25,8 @@ from ottla_broker.storage import checkpoint, producer_snapshot
 from ottla_core.cluster import codec
 from ottla_core.records import control, fence
 from ottla_group_coordinator.machines import records as group_records
+from ottla_group_coordinator.machines.consumer import records as consumer_records
+from ottla_group_coordinator.machines.consumer.records import TopicMetadataKey
 from ottla_group_coordinator.machines.records import CommittedOffset
 from ottla_mirror.machines import mirror_records
 from ottla_proto import broker_pb2
@@ -37,6 +39,7 @@ SAMPLES: Final = [(format_, name, value) for name, format_ in FORMATS.items() fo
 CODECS: Final[tuple[ModuleType, ...]] = (
     codec,
     group_records,
+    consumer_records,
     transaction_records,
     fence,
     control,
@@ -116,7 +119,8 @@ def test_every_kind_of_key_in_etcd_has_a_sample() -> None:
 
 def test_every_kind_of_record_of_a_group_has_a_sample() -> None:
     kinds = {type(value.key) for value in FORMATS["__consumer_offsets"].samples.values()}
-    assert kinds == set(get_args(group_records.Key))
+    # Of the partitions of a consumer group's topics, only tombstones are written.
+    assert kinds == {*get_args(group_records.Key)} - {TopicMetadataKey}
 
 
 def test_every_checkpoint_of_a_broker_has_a_sample() -> None:

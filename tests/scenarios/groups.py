@@ -50,6 +50,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
 from ottla_core.records.fence import ShardFence
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.history import Happened
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
@@ -62,7 +63,7 @@ from ottla_group_coordinator.machines.membership import (
     decide_sync,
 )
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit, decide_delete_group
-from ottla_group_coordinator.machines.records import GroupKey, decode_group, decode_key, decode_offset
+from ottla_group_coordinator.machines.records import GroupKey, OffsetKey, decode_group, decode_key, decode_offset
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.shard import GroupShard
 
@@ -376,6 +377,8 @@ class GroupWorld:
         if process is None or process.owner is None or process.owner.phase is not Phase.SERVING:
             return ""
         group = next((group for group in process.owner.shard.groups() if group.group_id == GROUP), None)
+        if isinstance(group, ConsumerGroup):
+            return f"g is {group.state.value}, epoch {group.epoch}"
         return "there is no g" if group is None else f"g is {group.state.value}, generation {group.generation}"
 
     def _do_show(self, words: Words, options: Options) -> None:
@@ -424,5 +427,5 @@ def _record(record: Entry) -> str:
         group = decode_group(record.value)
         members = ", ".join(f"{m.member_id} has {m.assignment.decode() or 'nothing'}" for m in group.members)
         return f"{key.group} in generation {group.generation}: {members or 'no members'}"
-    assert key is not None
+    assert isinstance(key, OffsetKey)
     return f"{key.partition} {'is deleted' if record.value is None else f'at {decode_offset(record.value).offset}'}"

@@ -7,7 +7,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from batches import raw_batch, raw_record
-from guarded import GROUP, TOPIC, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
+from guarded import GROUP, TOPIC, TOPIC_ID, TRANSACTIONAL_ID, Grant, GuardedBroker, codes_of, request_of
 
 from ottla_broker.kafka.api import Api
 from ottla_broker.kafka.apis import APIS, served
@@ -119,6 +119,8 @@ _LISTED = [
         {"key": TRANSACTIONAL_ID, "coordinator_keys": [TRANSACTIONAL_ID], "key_type": 1},
         (1, 6),
     ),
+    Case("ConsumerGroupHeartbeat", (READ_GROUP, DESCRIBE_TOPIC), {"member_id": "m", "member_epoch": 1}),
+    Case("ConsumerGroupDescribe", (DESCRIBE_GROUP,)),
     Case("SyncGroup", (READ_GROUP,), {"protocol_type": "consumer", "protocol_name": "range"}),
     Case("ListGroups", ()),
     Case("CreateTopics", (topic(Operation.CREATE),), CREATED, (2, 4)),
@@ -304,6 +306,23 @@ ANSWERS = {
     ),
     "ListTransactions": txn_pb2.ListTransactionsResponse(
         transactions=[txn_pb2.ListedTransaction(transactional_id=i) for i in (TRANSACTIONAL_ID, "y")]
+    ),
+    "DescribeGroups": group_pb2.DescribeGroupsResponse(
+        groups=[
+            group_pb2.GroupDescription(
+                group=GROUP,
+                type="consumer",
+                members=[
+                    group_pb2.MemberDescription(
+                        consumer=group_pb2.ConsumerMember(
+                            assigned=group_pb2.AssignedPartitions(
+                                topics=[group_pb2.AssignedTopic(topic_id=TOPIC_ID, partitions=[0])]
+                            )
+                        )
+                    )
+                ],
+            )
+        ]
     ),
     "ListGroups": group_pb2.ListGroupsResponse(groups=[group_pb2.ListedGroup(group=name) for name in (GROUP, "h")]),
 }

@@ -33,6 +33,7 @@ class FakeGroup:
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     lag: list[PartitionLag] = field(default_factory=list)
     events: list[GroupEvent] = field(default_factory=list)
+    type: str = "classic"
 
 
 class FakeGroups:
@@ -48,16 +49,17 @@ class FakeGroups:
     def list(self, *, states: Sequence[str] = ()) -> list[GroupSummary]:
         infos = [self.describe(name) for name in sorted(self.groups)]
         return [
-            GroupSummary(g.name, g.state, g.protocol_type, len(g.members), g.coordinator, g.shard)
+            GroupSummary(g.name, g.state, g.protocol_type, len(g.members), g.coordinator, g.shard, g.type)
             for g in infos
             if not states or g.state in states
         ]
 
     def describe(self, name: str) -> GroupInfo:
-        members = tuple(self._there(name).members)
-        leader = members[0].member_id if members else ""
+        found = self._there(name)
+        members = tuple(found.members)
+        leader = members[0].member_id if members and found.type == "classic" else ""
         state = "Stable" if members else "Empty"
-        return GroupInfo(name, state, "consumer", "range", 3, leader, members, 0, 1)
+        return GroupInfo(name, state, "consumer", "range", 3, leader, members, 0, 1, found.type)
 
     def exists(self, name: str) -> bool:
         return name in self.groups

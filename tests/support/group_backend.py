@@ -26,7 +26,8 @@ from ottla_core.errors import OttlaError
 from ottla_core.host_port import HostPort
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message as KafkaMessage
-from ottla_core.kafka.messages import ApiVersionsRequest, DeleteGroupsRequest, RequestHeader, TxnOffsetCommitRequest
+from ottla_core.kafka.messages import RequestHeader
+from ottla_core.kafka.schema import schema_of
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.telemetry import Metrics
 
@@ -34,7 +35,6 @@ CALLER = Caller("10.0.0.2", "10.0.0.1")
 SHARDS = 4
 
 Response = Message | OttlaError
-Request = ApiVersionsRequest | DeleteGroupsRequest | TxnOffsetCommitRequest
 R = TypeVar("R", bound=KafkaMessage)
 Answer = Callable[[Any, Any], Response]
 """What the coordinator makes of a method and a request."""
@@ -88,12 +88,12 @@ class GroupBackend:
         key, body = await self._handled(memoryview(framed(request, version, 77, client_id="me")), version)
         return read(load_response_schema(key, version), body)
 
-    async def answer_by_ours(self, request: Request, response_type: type[R], version: int) -> R:
+    async def answer_by_ours(self, request: KafkaMessage, response_type: type[R], version: int) -> R:
         """The same for a version that only our own codec knows."""
-        header = RequestHeader(
-            request_api_key=request.API_KEY, request_api_version=version, correlation_id=77, client_id="me"
-        )
-        frame = codec.encode(header, 2) + codec.encode(request, version)
+        key = schema_of(type(request).__name__).api_key
+        header = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=77, client_id="me")
+        header_version = 2 if version in APIS[key].flexible else 1
+        frame = codec.encode(header, header_version) + codec.encode(request, version)
         _, body = await self._handled(memoryview(len(frame).to_bytes(4, "big") + frame), version)
         return codec.decode(response_type, body, version)
 

@@ -14,6 +14,13 @@ from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicId, TopicPartition
+from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes
+from ottla_group_coordinator.machines.dispatch import (
+    decide_heartbeat_request,
+    decide_join_request,
+    decide_leave_request,
+    decide_sync_request,
+)
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent
 from ottla_group_coordinator.machines.membership import (
@@ -21,10 +28,6 @@ from ottla_group_coordinator.machines.membership import (
     GroupSettings,
     Join,
     Sync,
-    decide_heartbeat,
-    decide_join,
-    decide_leave,
-    decide_sync,
 )
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
 from ottla_group_coordinator.machines.responses import Joined, Synced
@@ -54,10 +57,43 @@ def id_of(name: str, life: int = 0) -> TopicId:
     return TopicId((f"{name}-{life}-".encode() + bytes(16))[:16])
 
 
+class KnownTopics:
+    """Topics as a group sees them. A test adds and deletes some."""
+
+    def __init__(self, **counts: int) -> None:
+        self.topics = {name: Topic(name, id_of(name), count) for name, count in counts.items()}
+        self.version = self.names_version = 1
+
+    def get(self, name: str) -> Topic | None:
+        return self.topics.get(name)
+
+    def name(self, topic_id: TopicId) -> str | None:
+        return next((topic.name for topic in self.topics.values() if topic.id == topic_id), None)
+
+    def topic_hash(self, topic: Topic) -> int:
+        return hash((topic.id, topic.partition_count)) % (1 << 62) + 1
+
+    def put(self, name: str, count: int, *, life: int = 0) -> None:
+        self.names_version += name not in self.topics
+        self.version += 1
+        self.topics[name] = Topic(name, id_of(name, life), count)
+
+    def delete(self, name: str) -> None:
+        del self.topics[name]
+        self.version += 1
+        self.names_version += 1
+
+
 class Shard:
     """Calls give the answer, the error that it is, or `WAITS`; `answers` has those that came later, by key."""
 
-    def __init__(self, settings: GroupSettings | None = None, log: list[Record] | None = None) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings | None = None,
+        log: list[Record] | None = None,
+        known: KnownTopics | None = None,
+    ) -> None:
+        self.known = known or KnownTopics(t=4, u=4)
         self.settings = settings or GroupSettings()
         self.log: list[Record] = []
         self.at = 1_000.0
@@ -65,7 +101,8 @@ class Shard:
         self.happened: list[Happened] = []
         self.largest_bytes = 0
         """The size of the largest decision's records."""
-        self.machine = GroupShard(self.settings)
+        self.machine = GroupShard(self.settings, self.known)
+        self.asked: list[ResolveRegexes] = []
         self.topics = EveryTopic()
         self.timers: dict[Any, float | None] = {}
         """Those that are set."""
@@ -81,7 +118,7 @@ class Shard:
 
     def reloaded(self) -> Shard:
         """What another owner makes of the log."""
-        there = Shard(self.settings, self.log)
+        there = type(self)(self.settings, self.log, self.known)
         there.topics = self.topics
         there._ids = self._ids
         return there
@@ -108,6 +145,9 @@ class Shard:
                 self.happened.append(effect)
                 continue
             if isinstance(effect, Loaded):
+                continue
+            if isinstance(effect, ResolveRegexes):
+                self.asked.append(effect)
                 continue
             assert isinstance(effect, Resolve)
             assert effect.key not in self.answers
@@ -143,22 +183,24 @@ class Shard:
             **more,
         }
         asked = Join(CallerIdentity(member_id, instance_id), fresh_id, key or fresh_id, **fields)
-        return self._try(lambda: decide_join(self.group(group), asked, self.settings, self.now))
+        return self._try(lambda: decide_join_request(self.machine, group, asked, self.now))
 
     def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, **more: Any) -> Any:
         instance_id = more.pop("instance_id", None)
         key = more.pop("key", f"sync-{member_id}-{generation}")
         asked = Sync(CallerIdentity(member_id, instance_id), generation, key, assignments=assignments, **more)
-        return self._try(lambda: decide_sync(self.group(), asked, self.settings, self.now))
+        return self._try(lambda: decide_sync_request(self.machine, "g", asked, self.now))
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
         return self._try(
-            lambda: decide_heartbeat(self.group(), CallerIdentity(member_id, instance_id), generation, self.now)
+            lambda: decide_heartbeat_request(
+                self.machine, "g", CallerIdentity(member_id, instance_id), generation, self.now
+            )
         )
 
     def leave(self, *member_ids: str) -> Any:
         leavers = [(CallerIdentity(member_id), "") for member_id in member_ids]
-        return self._try(lambda: decide_leave(self.group(), leavers, self.settings, self.now))
+        return self._try(lambda: decide_leave_request(self.machine, "g", leavers, self.now))
 
     def commit(self, offset: int, member_id: str = "", generation: int = NO_GENERATION, **more: Any) -> Any:
         partition = TopicPartition(more.pop("topic", "t"), more.pop("partition", 0))

@@ -87,19 +87,24 @@ def _element(field: Field, message: type[Message], version: int, random_: random
 # ---- kafka-python ----------------------------------------------------------------------------------------------------
 
 
-def kafka_python_type(name: str) -> Any:
-    """The class that kafka-python has for this message."""
+def kafka_python_type(name: str) -> Any | None:
+    """The class that kafka-python has for this message, or None for a message of an API that it does not know."""
     for module in _MODULES:
         found = getattr(importlib.import_module(f"kafka.protocol.{module}"), name, None)
         if found is not None:
             return found
-    raise LookupError(f"kafka-python has no {name}")
+    return None
+
+
+def newest_known(name: str) -> int:
+    """The last version of this message that kafka-python knows, or -1."""
+    theirs = kafka_python_type(name)
+    return -1 if theirs is None else int(theirs.max_version)
 
 
 def known_versions(api: Api) -> range:
     """Return the versions that are served and that kafka-python knows."""
-    newest = min(api.max_version, kafka_python_type(f"{api.name}Request").max_version)
-    return range(api.min_version, newest + 1)
+    return range(api.min_version, min(api.max_version, newest_known(f"{api.name}Request")) + 1)
 
 
 def as_kafka_python(message: Message, version: int) -> Any:

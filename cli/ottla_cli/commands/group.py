@@ -29,6 +29,7 @@ from ottla_core.plural import counted
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
+    from ottla.admin.group_info import GroupInfo
 
 app = typer.Typer(
     add_completion=False,
@@ -57,14 +58,17 @@ def list_groups(
         typer.Option(metavar="STATE", help="Only groups in this state: Stable, Empty, …; may be repeated."),
     ] = None,
 ) -> None:
-    """List the groups with their states, member counts and coordinators."""
+    """List the groups with their types, states, member counts and coordinators."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         groups = [group for group in admin.groups.list(states=state or ()) if fnmatchcase(group.name, pattern)]
     if not groups:
         say("there is no such group" if state or pattern != "*" else "there are no groups yet")
     items = [asdict(g) for g in groups]
-    write(Listing("groups/v1", items, ("name", "state", "members", "protocol_type", "coordinator")), settings.output)
+    write(
+        Listing("groups/v1", items, ("name", "type", "state", "members", "protocol_type", "coordinator")),
+        settings.output,
+    )
 
 
 @app.command("show", cls=Command)
@@ -106,12 +110,17 @@ def watch_group(
 
 @app.command("members", cls=Command)
 def members(ctx: typer.Context, name: Group) -> None:
-    """Show a group's members with their names, hosts and assigned partitions."""
+    """Show a group's members with their names, hosts and assigned partitions.
+
+    In a consumer group, also show how far each member has got, and who keeps partitions for which others wait.
+    """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         group = admin.groups.describe(name)
     if not group.members:
         say(f"group {name} is {group.state}: it has no members")
+    elif group.type == "consumer":
+        say(f"group {name} is {group.state} at epoch {group.generation}, assigned by {group.assignor}")
     items = [
         {
             "name": member.name,
@@ -124,10 +133,19 @@ def members(ctx: typer.Context, name: Group) -> None:
             "partitions": [str(partition) for partition in member.partitions],
             "session_timeout_s": member.session_timeout,
             "rebalance_timeout_s": member.rebalance_timeout,
+            "protocol": member.protocol,
+            "epoch": member.epoch,
+            "state": member.state,
+            "target": [str(partition) for partition in member.target],
+            "revoking": [str(partition) for partition in member.revoking],
+            "topic_regex": member.topic_regex,
+            "rack": member.rack,
         }
         for member in group.members
     ]
-    write(Listing("group-members/v1", items, ("name", "client_id", "host", "leader", "partitions")), settings.output)
+    progress = ("epoch", "state") if group.type == "consumer" else ("leader",)
+    write(Listing("group-members/v1", items, ("name", "client_id", "host", *progress, "partitions")), settings.output)
+    _report_held(group)
 
 
 @app.command("explain", cls=Command)
@@ -145,6 +163,13 @@ def explain(ctx: typer.Context, name: Group) -> None:
     elif events:
         for line in timeline(events):
             put(line)
+    _report_held(group)
+
+
+def _report_held(group: GroupInfo) -> None:
+    """Say which members keep partitions that others are to have."""
+    for held in group.held_up:
+        say(f"{held.holder} still has {', '.join(map(str, held.partitions))}, for which {held.waiting} waits")
 
 
 @app.command("reset", cls=Command)

@@ -33,6 +33,8 @@ _THROTTLED: Final = r"\*|[0-9]+:[0-9]+"
 _CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _GZIP_LEVELS: Final = ("-1", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 _STAMPS: Final = ("CreateTime", "LogAppendTime")
+_ASSIGNORS: Final = ("uniform", "range")
+_MIGRATIONS: Final = ("disabled", "downgrade", "upgrade", "bidirectional")
 
 ENFORCED: Final = frozenset(
     {
@@ -48,11 +50,26 @@ ENFORCED: Final = frozenset(
         "compression.type",
         "compression.zstd.level",
         "connections.max.idle.ms",
+        "consumer.assignment.interval.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
         "default.replication.factor",
         "delete.retention.ms",
         "delete.topic.enable",
         "flush.messages",
         "flush.ms",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.assignors",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",
         "group.max.size",
@@ -155,17 +172,34 @@ def _cluster(
     *,
     doc: str,
     least: float | None = None,
+    choices: tuple[str, ...] = (),
     check: Callable[[str], object] | None = None,
 ) -> ConfigKey:
     text = None if default is None else str(default)
-    return ConfigKey(name, type_, text, doc, Scope.CLUSTER, least, check=check)
+    return ConfigKey(name, type_, text, doc, Scope.CLUSTER, least, choices=choices, check=check)
+
+
+def _group(name: str, default: int, *, doc: str, least: int) -> ConfigKey:
+    return ConfigKey(name, _INT, str(default), doc, Scope.GROUP, least)
 
 
 def _identity(name: str, type_: ConfigType, *, doc: str) -> ConfigKey:
     return ConfigKey(name, type_, None, doc, Scope.BROKER, dynamic=False)
 
 
+def _not_empty(canonical: str) -> None:
+    if not canonical:
+        raise ValueError("give at least one")
+
+
 # fmt: off
+_GROUP_ROWS: Final = (
+    _group("consumer.assignment.interval.ms", 1_000, least=0,
+           doc="Shortest time between two target assignments of the group."),
+    _group("consumer.heartbeat.interval.ms", 5_000, least=1, doc="Time between two heartbeats of a member."),
+    _group("consumer.session.timeout.ms", 45_000, least=1,
+           doc="Time without a heartbeat after which a member leaves the group."),
+)
 _TOPIC_ROWS: Final = (
     _topic("cleanup.policy", _LIST, "delete", "log.cleanup.policy", choices=("delete", "compact"),
            doc="How old records are removed: delete removes them by age and size, and compact keeps only the newest "
@@ -277,6 +311,32 @@ _BROKER_ROWS: Final = (
              doc="Maximum number of bytes in the response to one fetch."),
     _cluster("follower.replication.throttled.rate", _LONG, _LONG_MAX, least=0,
              doc="Bytes per second for throttled followers."),
+    _cluster("group.consumer.assignment.interval.ms", _INT, 1_000, least=0,
+             doc="Shortest time between two target assignments of a consumer group that sets none itself."),
+    _cluster("group.consumer.assignors", _LIST, "uniform,range", choices=_ASSIGNORS, check=_not_empty,
+             doc="Assignors that members of consumer groups may choose. The first is the default."),
+    _cluster("group.consumer.heartbeat.interval.ms", _INT, 5_000, least=1,
+             doc="Time between two heartbeats of a member, in consumer groups that set none themselves."),
+    _cluster("group.consumer.max.assignment.interval.ms", _INT, 15_000, least=0,
+             doc="Largest consumer.assignment.interval.ms of a group."),
+    _cluster("group.consumer.max.heartbeat.interval.ms", _INT, 15_000, least=1,
+             doc="Largest consumer.heartbeat.interval.ms of a group."),
+    _cluster("group.consumer.max.session.timeout.ms", _INT, _MINUTE_MS, least=1,
+             doc="Largest consumer.session.timeout.ms of a group."),
+    _cluster("group.consumer.max.size", _INT, _INT_MAX, least=1,
+             doc="Largest number of members in a consumer group."),
+    _cluster("group.consumer.migration.policy", _STRING, "bidirectional", choices=_MIGRATIONS,
+             doc="Whether a group that has members may change its protocol: upgrade from the classic one to the "
+                 "consumer protocol, downgrade back, bidirectional both, disabled neither. A group without members "
+                 "always may."),
+    _cluster("group.consumer.min.assignment.interval.ms", _INT, 0, least=0,
+             doc="Smallest consumer.assignment.interval.ms of a group."),
+    _cluster("group.consumer.min.heartbeat.interval.ms", _INT, 5_000, least=1,
+             doc="Smallest consumer.heartbeat.interval.ms of a group."),
+    _cluster("group.consumer.min.session.timeout.ms", _INT, 45_000, least=1,
+             doc="Smallest consumer.session.timeout.ms of a group."),
+    _cluster("group.consumer.session.timeout.ms", _INT, 45_000, least=1,
+             doc="Time without a heartbeat after which a member leaves a consumer group that sets none itself."),
     _cluster("group.initial.rebalance.delay.ms", _INT, 3_000,
              doc="How long a new group waits for more members before its first rebalance."),
     _cluster("group.max.session.timeout.ms", _INT, 30 * _MINUTE_MS,
@@ -393,5 +453,7 @@ def _table(*rows: ConfigKey) -> Mapping[str, ConfigKey]:
 
 
 TOPIC_CONFIGS: Final = _table(*_TOPIC_ROWS)
+GROUP_CONFIGS: Final = _table(*_GROUP_ROWS)
+"""The configs of one group. If it sets none, the broker config `group.` + name applies."""
 BROKER_CONFIGS: Final = _table(*_BROKER_ROWS, *_synonym_rows())
 """The configs of a broker; except for those of Scope.BROKER, they also apply to the whole cluster."""

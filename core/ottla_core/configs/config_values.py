@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from enum import Enum
 from typing import Final, TypeVar
 
+from ottla_core.configs import consumer_groups
 from ottla_core.configs.config_key import ConfigKey, Scope, Value
 from ottla_core.configs.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.configs.kafka_configs import OTHER_BROKER_CONFIGS, of_listener
@@ -27,6 +28,18 @@ _NEAR: Final = 3
 MIN_ISR: Final = "min.insync.replicas"
 
 OF_GROUPS: Final = (
+    "group.consumer.assignment.interval.ms",
+    "group.consumer.assignors",
+    "group.consumer.heartbeat.interval.ms",
+    "group.consumer.max.assignment.interval.ms",
+    "group.consumer.max.heartbeat.interval.ms",
+    "group.consumer.max.session.timeout.ms",
+    "group.consumer.max.size",
+    "group.consumer.migration.policy",
+    "group.consumer.min.assignment.interval.ms",
+    "group.consumer.min.heartbeat.interval.ms",
+    "group.consumer.min.session.timeout.ms",
+    "group.consumer.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "group.max.session.timeout.ms",
     "group.max.size",
@@ -185,6 +198,7 @@ def check_broker_conflicts(configs: EffectiveConfigs) -> None:
             "max.connections.per.ip=0 would keep out every client, because no address has a limit of its own",
             hint="set max.connections.per.ip.overrides with it, or give a number above 0",
         )
+    consumer_groups.check_cluster(configs.integer)
 
 
 def resolve(

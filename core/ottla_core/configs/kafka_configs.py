@@ -64,18 +64,6 @@ errors.deadletterqueue.auto.create.topics.enable boolean false - cluster
 errors.deadletterqueue.topic.name.prefix string dlq. - cluster
 fetch.purgatory.purge.interval.requests int 1000 - static
 follower.fetch.last.tiered.offset.enable boolean false - cluster
-group.consumer.assignment.interval.ms int 1000 0.. cluster
-group.consumer.assignors list uniform,range - static
-group.consumer.heartbeat.interval.ms int 5000 1.. static
-group.consumer.max.assignment.interval.ms int 15000 0.. static
-group.consumer.max.heartbeat.interval.ms int 15000 1.. static
-group.consumer.max.session.timeout.ms int 60000 1.. static
-group.consumer.max.size int 2147483647 1.. static
-group.consumer.migration.policy string bidirectional disabled|downgrade|upgrade|bidirectional static
-group.consumer.min.assignment.interval.ms int 0 0.. static
-group.consumer.min.heartbeat.interval.ms int 5000 1.. static
-group.consumer.min.session.timeout.ms int 45000 1.. static
-group.consumer.session.timeout.ms int 45000 1.. static
 group.coordinator.append.linger.ms int -1 -1.. static
 group.coordinator.background.threads int 2 1.. static
 group.coordinator.cached.buffer.max.bytes int 1048588 524288.. cluster
@@ -290,9 +278,6 @@ transaction.two.phase.commit.enable boolean false - static
 """
 
 _GROUP: Final = """
-consumer.assignment.interval.ms int 1000 0..15000 group
-consumer.heartbeat.interval.ms int 5000 5000..15000 group
-consumer.session.timeout.ms int 45000 45000..60000 group
 errors.deadletterqueue.copy.record.enable boolean false - group
 errors.deadletterqueue.topic.name string '' - group
 share.assignment.interval.ms int 1000 0..15000 group
@@ -356,8 +341,8 @@ def _bounded(key: ConfigKey, legal: str) -> ConfigKey:
 OTHER_BROKER_CONFIGS: Final = _keys(_BROKER)
 """Broker configs that config_table does not have: nothing acts on them."""
 
-GROUP_CONFIGS: Final = _keys(_GROUP)
-"""Configs of one group. If it sets none, the broker config `group.` + name applies."""
+OTHER_GROUP_CONFIGS: Final = _keys(_GROUP)
+"""Configs of one group that config_table does not have: nothing acts on them."""
 
 CLIENT_METRICS_CONFIGS: Final = _keys(_CLIENT_METRICS)
 

@@ -335,6 +335,179 @@ class ApiVersionsResponse(Message):
             self.min_version_level = min_version_level
 
 
+class ConsumerGroupDescribeRequest(Message):
+    API_KEY: ClassVar = 69
+    __slots__ = ("group_ids", "include_authorized_operations",)
+
+    def __init__(
+        self, *, group_ids: Sequence[str] = (), include_authorized_operations: bool = False,
+    ) -> None:
+        self.group_ids = group_ids
+        self.include_authorized_operations = include_authorized_operations
+
+
+class ConsumerGroupDescribeResponse(Message):
+    API_KEY: ClassVar = 69
+    __slots__ = ("throttle_time_ms", "groups",)
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0,
+        groups: Sequence[ConsumerGroupDescribeResponse.DescribedGroup] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.groups = groups
+
+    class DescribedGroup(Message):
+        __slots__ = (
+            "error_code", "error_message", "group_id", "group_state", "group_epoch", "assignment_epoch",
+            "assignor_name", "members", "authorized_operations", "shard", "coordinator",
+        )
+
+        def __init__(
+            self, *, error_code: int = 0, error_message: str | None = None, group_id: str = '',
+            group_state: str = '', group_epoch: int = 0, assignment_epoch: int = 0, assignor_name: str = '',
+            members: Sequence[ConsumerGroupDescribeResponse.Member] = (),
+            authorized_operations: int = -2147483648, shard: int = -1, coordinator: int = -1,
+        ) -> None:
+            self.error_code = error_code
+            self.error_message = error_message
+            self.group_id = group_id
+            self.group_state = group_state
+            self.group_epoch = group_epoch
+            self.assignment_epoch = assignment_epoch
+            self.assignor_name = assignor_name
+            self.members = members
+            self.authorized_operations = authorized_operations
+            self.shard = shard
+            self.coordinator = coordinator
+
+    class Member(Message):
+        __slots__ = (
+            "member_id", "instance_id", "rack_id", "member_epoch", "client_id", "client_host",
+            "subscribed_topic_names", "subscribed_topic_regex", "assignment", "target_assignment", "member_type",
+            "state", "revoking", "session_timeout_ms", "rebalance_timeout_ms",
+        )
+
+        def __init__(
+            self, *, member_id: str = '', instance_id: str | None = None, rack_id: str | None = None,
+            member_epoch: int = 0, client_id: str = '', client_host: str = '',
+            subscribed_topic_names: Sequence[str] = (), subscribed_topic_regex: str | None = None,
+            assignment: ConsumerGroupDescribeResponse.Assignment | None = None,
+            target_assignment: ConsumerGroupDescribeResponse.Assignment | None = None, member_type: int = -1,
+            state: str = '', revoking: Sequence[ConsumerGroupDescribeResponse.TopicPartitions] = (),
+            session_timeout_ms: int = 0, rebalance_timeout_ms: int = 0,
+        ) -> None:
+            self.member_id = member_id
+            self.instance_id = instance_id
+            self.rack_id = rack_id
+            self.member_epoch = member_epoch
+            self.client_id = client_id
+            self.client_host = client_host
+            self.subscribed_topic_names = subscribed_topic_names
+            self.subscribed_topic_regex = subscribed_topic_regex
+            self.assignment = assignment
+            self.target_assignment = target_assignment
+            self.member_type = member_type
+            self.state = state
+            self.revoking = revoking
+            self.session_timeout_ms = session_timeout_ms
+            self.rebalance_timeout_ms = rebalance_timeout_ms
+
+    class Assignment(Message):
+        __slots__ = ("topic_partitions",)
+
+        def __init__(
+            self, *, topic_partitions: Sequence[ConsumerGroupDescribeResponse.TopicPartitions] = (),
+        ) -> None:
+            self.topic_partitions = topic_partitions
+
+    class TopicPartitions(Message):
+        __slots__ = ("topic_id", "topic_name", "partitions",)
+
+        def __init__(
+            self, *, topic_id: bytes = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+            topic_name: str = '', partitions: Sequence[int] = (),
+        ) -> None:
+            self.topic_id = topic_id
+            self.topic_name = topic_name
+            self.partitions = partitions
+
+
+class ConsumerGroupHeartbeatRequest(Message):
+    API_KEY: ClassVar = 68
+    __slots__ = (
+        "group_id", "member_id", "member_epoch", "instance_id", "rack_id", "rebalance_timeout_ms",
+        "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "topic_partitions",
+    )
+
+    def __init__(
+        self, *, group_id: str = '', member_id: str = '', member_epoch: int = 0,
+        instance_id: str | None = None, rack_id: str | None = None, rebalance_timeout_ms: int = -1,
+        subscribed_topic_names: Sequence[str] | None = None, subscribed_topic_regex: str | None = None,
+        server_assignor: str | None = None,
+        topic_partitions: Sequence[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.subscribed_topic_names = subscribed_topic_names
+        self.subscribed_topic_regex = subscribed_topic_regex
+        self.server_assignor = server_assignor
+        self.topic_partitions = topic_partitions
+
+    class TopicPartitions(Message):
+        __slots__ = ("topic_id", "partitions",)
+
+        def __init__(
+            self, *, topic_id: bytes = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+            partitions: Sequence[int] = (),
+        ) -> None:
+            self.topic_id = topic_id
+            self.partitions = partitions
+
+
+class ConsumerGroupHeartbeatResponse(Message):
+    API_KEY: ClassVar = 68
+    __slots__ = (
+        "throttle_time_ms", "error_code", "error_message", "member_id", "member_epoch",
+        "heartbeat_interval_ms", "assignment",
+    )
+
+    def __init__(
+        self, *, throttle_time_ms: int = 0, error_code: int = 0, error_message: str | None = None,
+        member_id: str | None = None, member_epoch: int = 0, heartbeat_interval_ms: int = 0,
+        assignment: ConsumerGroupHeartbeatResponse.Assignment | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.assignment = assignment
+
+    class Assignment(Message):
+        __slots__ = ("topic_partitions",)
+
+        def __init__(
+            self, *, topic_partitions: Sequence[ConsumerGroupHeartbeatResponse.TopicPartitions] = (),
+        ) -> None:
+            self.topic_partitions = topic_partitions
+
+    class TopicPartitions(Message):
+        __slots__ = ("topic_id", "partitions",)
+
+        def __init__(
+            self, *, topic_id: bytes = b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00',
+            partitions: Sequence[int] = (),
+        ) -> None:
+            self.topic_id = topic_id
+            self.partitions = partitions
+
+
 class CreateAclsRequest(Message):
     API_KEY: ClassVar = 30
     __slots__ = ("creations",)

@@ -50,6 +50,7 @@ _TABLE: Final[Mapping[Method[Any, Any], Roles]] = {
     Group.JOIN: _BROKER,
     Group.SYNC: _BROKER,
     Group.HEARTBEAT: _BROKER,
+    Group.CONSUMER_HEARTBEAT: _BROKER,
     Group.LEAVE: _BROKER,
     Group.COMMIT_OFFSETS: _BROKER,
     Group.FETCH_OFFSETS: _BROKER,

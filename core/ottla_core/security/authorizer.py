@@ -66,6 +66,11 @@ class Authorizer:
         self._literal: Final = literal
         self._prefixed: Final = {resource_type: Prefixes(names) for resource_type, names in prefixed.items()}
 
+    @property
+    def allows_unlisted(self) -> bool:
+        """It tells whether resources for which no ACL is found are open to everyone."""
+        return self._no_acl_found.is_allowed
+
     def decide(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> Decision:

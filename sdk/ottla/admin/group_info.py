@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from ottla.errors import OttlaError, error_from_code
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
@@ -12,10 +13,14 @@ from ottla_core.model import NO_OWNER, TopicPartition
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import ShardStanding
 
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
     """An entry in the list of groups. `protocol_type` is "consumer", "connect", …, or "" for a group without members.
+    `type` says which protocol the members speak: "classic", or "consumer" for the new one (KIP-848).
 
     `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group. Kafka's clusters report
     neither (both are -1), and no number of `members` (0).
@@ -27,6 +32,7 @@ class GroupSummary:
     members: int
     coordinator: int
     shard: int
+    type: str = CLASSIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,12 @@ class GroupMember:
 
     `topics` are the subscribed topics and `partitions` the assigned partitions. Both are empty while the group
     rebalances, or if its members are not consumers. The timeouts are in seconds.
+
+    The rest is known of members of a consumer group alone. `epoch` is that of the assignment that the member has, and
+    `target` are the partitions that it is to have. It still has to give up `revoking`. `state` is stable,
+    unrevoked-partitions (it has not given up all yet) or unreleased-partitions (it waits for others). Kafka's clusters
+    report neither `state` nor `revoking`. `protocol` is the protocol that the member speaks, because a group may have
+    members of both while it changes over.
     """
 
     member_id: str
@@ -45,6 +57,13 @@ class GroupMember:
     partitions: tuple[TopicPartition, ...]
     session_timeout: float
     rebalance_timeout: float
+    epoch: int = -1
+    state: str = ""
+    target: tuple[TopicPartition, ...] = ()
+    revoking: tuple[TopicPartition, ...] = ()
+    topic_regex: str | None = None
+    rack: str | None = None
+    protocol: str = CLASSIC
 
     @property
     def name(self) -> str:
@@ -60,6 +79,9 @@ class GroupInfo:
     partitions. `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group. Kafka's
     clusters do not report `generation`, `coordinator` and `shard` (all -1), `leader` (""), and the timeouts of members
     (0).
+
+    In a group whose `type` is "consumer" the coordinator assigns, so there is no leader. `generation` is the epoch of
+    the group, which its members reach one by one, and `assignment_epoch` the epoch for which it was assigned.
     """
 
     name: str
@@ -71,6 +93,29 @@ class GroupInfo:
     members: tuple[GroupMember, ...]
     coordinator: int
     shard: int
+    type: str = CLASSIC
+    assignment_epoch: int = -1
+
+    @property
+    def held_up(self) -> tuple[HeldPartitions, ...]:
+        """The partitions that members of a consumer group still have although others are to have them."""
+        wanted = {p: member for member in self.members for p in member.target if p not in member.partitions}
+        held: dict[tuple[str, str], list[TopicPartition]] = {}
+        for holder in self.members:
+            for partition in {*holder.partitions, *holder.revoking}:
+                waiting = wanted.get(partition)
+                if waiting is not None and waiting is not holder:
+                    held.setdefault((holder.name, waiting.name), []).append(partition)
+        return tuple(HeldPartitions(*names, tuple(sorted(of))) for names, of in sorted(held.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPartitions:
+    """Partitions that the member `holder` has not given up yet, and for which the member `waiting` waits."""
+
+    holder: str
+    waiting: str
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +198,10 @@ class GroupEvent:
     """An event in a group's history, and its cause. `timestamp` is in milliseconds.
 
     `kind` is joined, left, evicted, replaced (a static member came back), rebalance-began, generation (all members have
-    joined), assigned (a rebalance has ended) or loaded (another coordinator took over). `member_id` is "" if the event
-    concerns no single member. `duration` (seconds) and `partitions_moved` are 0 unless `kind` is assigned.
+    joined), assigned (a rebalance has ended) or loaded (another coordinator took over). In a consumer group, a member
+    revokes (it has to give up partitions), waits (for partitions that another one has) or reconciled (it has all that
+    it is to have), and `generation` is an epoch. `member_id` is "" if the event concerns no single member. `duration`
+    (seconds) and `partitions_moved` are 0 unless `kind` is assigned.
     """
 
     timestamp: int
@@ -208,6 +255,7 @@ def summary_of(wire: pb.ListedGroup) -> GroupSummary:
         wire.members,
         wire.coordinator,
         wire.shard,
+        wire.type or CLASSIC,
     )
 
 
@@ -245,10 +293,14 @@ def info_of(wire: pb.GroupDescription) -> GroupInfo:
         tuple(_member_of(member, consumers) for member in wire.members),
         wire.coordinator,
         wire.shard,
+        wire.type or CLASSIC,
+        wire.assignment_epoch if wire.type == CONSUMER else -1,
     )
 
 
 def _member_of(wire: pb.MemberDescription, consumers: bool) -> GroupMember:
+    if wire.HasField("consumer"):
+        return _consumer_of(wire)
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
     if consumers and wire.metadata:
@@ -267,6 +319,31 @@ def _member_of(wire: pb.MemberDescription, consumers: bool) -> GroupMember:
         wire.session_timeout_ms / 1000,
         wire.rebalance_timeout_ms / 1000,
     )
+
+
+def _consumer_of(wire: pb.MemberDescription) -> GroupMember:
+    has = wire.consumer
+    return GroupMember(
+        wire.member.member_id,
+        wire.member.instance_id if wire.member.HasField("instance_id") else None,
+        wire.client_id,
+        wire.client_host,
+        tuple(sorted(has.topics)),
+        _partitions_of(has.assigned),
+        wire.session_timeout_ms / 1000,
+        wire.rebalance_timeout_ms / 1000,
+        has.epoch,
+        has.state,
+        _partitions_of(has.target),
+        _partitions_of(has.revoking),
+        has.topic_regex if has.HasField("topic_regex") else None,
+        has.rack if has.HasField("rack") else None,
+        CLASSIC if has.is_classic else CONSUMER,
+    )
+
+
+def _partitions_of(assigned: pb.AssignedPartitions) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(TopicPartition(topic.name, n) for topic in assigned.topics for n in topic.partitions))
 
 
 def lag_of(group: str, wire: Iterable[pb.PartitionLag], now_ms: int) -> GroupLag:

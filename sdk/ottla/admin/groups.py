@@ -38,7 +38,8 @@ from ottla_core.model import TopicPartition
 from ottla_core.routing import GROUP
 from ottla_core.rpc.parts import commit_in_parts, in_parts
 from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
+from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Group, Method
 
 _NEAREST_S: Final = 2.0
 """How long to wait for the names of other groups, if a group does not exist."""
@@ -67,7 +68,8 @@ class Groups:
     def list(self, *, states: Sequence[str] = (), timeout: Duration | None = None) -> Summaries:
         """Return all groups, by name, or only those in `states`.
 
-        The states are Empty, PreparingRebalance, CompletingRebalance and Stable. The list is complete, or an error is
+        The states are Empty, PreparingRebalance, CompletingRebalance and Stable, and of consumer groups Empty,
+        Assigning, Reconciling and Stable. The list is complete, or an error is
         raised: while a shard has no coordinator, or is loading, the call waits.
         """
         left_s = self._channel.deadline(timeout).left()
@@ -121,8 +123,9 @@ class Groups:
             self._describe(group, self._channel.deadline(timeout))
         except OttlaError as error:
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-                return _is_of_new_protocol(error)
-            raise
+                return False
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:  # it exists, and can't be described
+                raise
         return True
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
@@ -280,8 +283,6 @@ class Groups:
         try:
             yield
         except OttlaError as error:
-            if _is_of_new_protocol(error):
-                raise _not_classic(group) from None
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
                 raise self._unknown(group) from None
             if error.code == ErrorCode.NON_EMPTY_GROUP:
@@ -289,20 +290,33 @@ class Groups:
             raise
 
     def _describe(self, group: str, deadline: Deadline) -> GroupInfo:
+        """Describe a group of either type. Classic ones are asked for first, because every cluster has those."""
+        try:
+            return self._described(Group.DESCRIBE_GROUPS, group, deadline)
+        except OttlaError as error:
+            if not _is_of_other_type(error, "classic"):
+                raise
+        try:
+            return self._described(Client.DESCRIBE_CONSUMER_GROUPS, group, deadline)
+        except OttlaError as error:
+            raise _of_unknown_type(group) if _is_of_other_type(error, "consumer") else error from None
+
+    def _described(
+        self, method: Method[pb.DescribeGroupsRequest, pb.DescribeGroupsResponse], group: str, deadline: Deadline
+    ) -> GroupInfo:
         def check(response: pb.DescribeGroupsResponse, repeated: bool) -> None:
             raise_in_band(response.groups[0].error)
 
         request = pb.DescribeGroupsRequest(groups=[group])
-        left_s = deadline.left()
-        response = self._coordinators.call(group, Group.DESCRIBE_GROUPS, request, timeout=left_s, check=check)
+        response = self._coordinators.call(group, method, request, timeout=deadline.left(), check=check)
         return info_of(response.groups[0])
 
     def _members(self, group: str, deadline: Deadline) -> Sequence[GroupMember]:
-        """Return the members of a group that has some. A group of Kafka's new protocol (KIP-848) does not name them."""
+        """Return the members of a group that has some. Those of share groups and streams groups are not known."""
         try:
             return self._describe(group, deadline).members
         except OttlaError as error:
-            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                 raise
             return ()
 
@@ -376,14 +390,14 @@ def _partitions(partitions: Sequence[TopicPartition]) -> Sequence[pb.GroupPartit
     return [pb.GroupPartition(topic=p.topic, partition=p.partition) for p in partitions]
 
 
-def _is_of_new_protocol(error: OttlaError) -> bool:
-    """Return whether a coordinator of Apache Kafka has the group, but as one of its new protocol (KIP-848)."""
-    return error.code == ErrorCode.GROUP_ID_NOT_FOUND and "not a classic group" in error.message
+def _is_of_other_type(error: OttlaError, type_: str) -> bool:
+    """Return whether the coordinator has the group, but as one of another type. Only the message tells."""
+    return error.code == ErrorCode.GROUP_ID_NOT_FOUND and f"not a {type_} group" in error.message
 
 
-def _not_classic(group: str) -> OttlaError:
+def _of_unknown_type(group: str) -> OttlaError:
     return error_from_code(
         ErrorCode.UNSUPPORTED_VERSION,
-        f"the group {group!r} has Kafka's new protocol (group.protocol=consumer), which ottla can't describe yet",
-        hint="use kafka-consumer-groups.sh, or consumers with group.protocol=classic",
+        f"the group {group!r} is a share group or a streams group, which ottla can't describe",
+        hint="use kafka-groups.sh",
     )

@@ -15,7 +15,9 @@ from ottla_group_coordinator.config_listener import GroupConfigListener
 from ottla_group_coordinator.deleted_topics import DeletedTopics
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import LagReader
+from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.regex_resolver import RegexResolver
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 from ottla_group_coordinator.service import GroupService
 from ottla_group_coordinator.txn_coordinators import TxnCoordinators
@@ -33,12 +35,14 @@ def build(
     """Make a group-coordinator. `store`, `clock`, `around` and `admin` are as in CoordinatorHost."""
 
     def new_shard(number: int) -> GroupShard:
-        return GroupShard(configs.settings)
+        return GroupShard(configs.settings, topics)
 
     host = CoordinatorHost(
         GROUP, config, new_shard, config.limits(), store=store, clock=clock, around=around, admin=admin
     )
     shards, follower = host.shards, host.follower
+    topics = ImageTopics()
+    follower.on_change(topics.on_image)
     configs = GroupConfigListener(config, shards)
     deleted_topics = DeletedTopics(shards, follower)
     follower.on_change(configs.on_image)
@@ -46,10 +50,12 @@ def build(
     metrics = GroupMetrics(host.metrics)
     host.on_effect(metrics.on_effect)
     host.on_effect(deleted_topics.on_effect)
+    regexes = RegexResolver(shards, lambda: follower.image)
+    host.on_effect(regexes.on_effect)
     lag = LagReader(lambda: follower.image, host.tls)
     scraped = ScrapedGroupMetrics(shards, lag, host.metrics, host.clock, most_partitions=config.metrics_max_partitions)
     coordinators = TxnCoordinators(follower, host.tls)
     follower.on_change(coordinators.on_image)
     transactions = CommitsInTransactions(shards, coordinators)
     service = GroupService(shards, follower, config.node_id, lag, metrics, transactions)
-    return host.serve(Group, service, lag, deleted_topics, scraped, coordinators)
+    return host.serve(Group, service, lag, deleted_topics, regexes, scraped, coordinators)

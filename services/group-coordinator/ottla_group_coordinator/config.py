@@ -9,11 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import Any
 
+from ottla_core.configs.config_table import BROKER_CONFIGS
 from ottla_core.configs.config_values import OF_GROUPS
+from ottla_core.configs.consumer_groups import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    capped,
+    check_cluster,
+    effective,
+)
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.files.secret_file import NO_FILE
+from ottla_group_coordinator.machines.consumer.settings import (
+    ConsumerGroupsSettings,
+    ConsumerSettings,
+    MigrationPolicy,
+)
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
@@ -45,6 +60,18 @@ class GroupCoordinatorConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 3_000
     group_max_size: int = 2**31 - 1
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
@@ -58,18 +85,21 @@ class GroupCoordinatorConfig:
 
     def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:
         """Return these settings, overridden by the cluster's configs: canonical texts, by Kafka's names."""
-        altered = {
-            name.replace(".", "_"): int(configs[name]) for name in (*OF_GROUPS, _OF_PRODUCERS) if name in configs
+        altered: dict[str, Any] = {
+            _setting(name): BROKER_CONFIGS[name].value(configs[name])
+            for name in (*OF_GROUPS, _OF_PRODUCERS)
+            if name in configs
         }
-        return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
+        return replace(self, **altered)
 
     def limits(self) -> ShardLimits:
         """Return the limits for the owners of shards."""
-        proof_s = max(_LEAST_PROOF_S, self.group_min_session_timeout_ms / 3000)
+        shortest_ms = min(self.group_min_session_timeout_ms, self.group_consumer_min_session_timeout_ms)
+        proof_s = max(_LEAST_PROOF_S, shortest_ms / 3000)
         return ShardLimits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
 
     def groups(self) -> GroupSettings:
-        """Return the settings of groups. Raises INVALID_CONFIG for settings with which no member could join."""
+        """Return the settings of groups. Raises INVALID_CONFIG for settings that exclude each other."""
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,
@@ -78,6 +108,7 @@ class GroupCoordinatorConfig:
                 hint="lower the first, or raise the second: no session timeout satisfies both",
             )
         return GroupSettings(
+            consumer=ConsumerGroupsSettings(self._consumer_groups()),
             min_session_timeout_ms=self.group_min_session_timeout_ms,
             max_session_timeout_ms=self.group_max_session_timeout_ms,
             initial_rebalance_delay_ms=max(0, self.group_initial_rebalance_delay_ms),
@@ -87,3 +118,38 @@ class GroupCoordinatorConfig:
             retention_check_s=self.offsets_retention_check_interval_ms / 1000,
             producer_expiration_s=self.producer_id_expiration_ms / 1000,
         )
+
+    def consumer_group(self, own: Mapping[str, str]) -> tuple[ConsumerSettings, list[str]]:
+        """Return the settings of a group that has these configs, and a sentence about each of them that is beyond the
+        bounds. The nearest value within them holds instead, as in Kafka."""
+        cluster = self._integers().__getitem__
+        settings = replace(
+            self._consumer_groups(),
+            session_timeout_ms=effective(SESSION_TIMEOUT, own, cluster),
+            heartbeat_interval_ms=effective(HEARTBEAT_INTERVAL, own, cluster),
+            assignment_interval_ms=effective(ASSIGNMENT_INTERVAL, own, cluster),
+        )
+        return settings, capped(own, cluster)
+
+    def _consumer_groups(self) -> ConsumerSettings:
+        check_cluster(self._integers().__getitem__)
+        policy = self.group_consumer_migration_policy.lower()
+        BROKER_CONFIGS["group.consumer.assignors"].parse(",".join(self.group_consumer_assignors))
+        BROKER_CONFIGS["group.consumer.migration.policy"].parse(policy)
+        return ConsumerSettings(
+            session_timeout_ms=self.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms=self.group_consumer_assignment_interval_ms,
+            max_size=self.group_consumer_max_size,
+            assignors=self.group_consumer_assignors,
+            migration_policy=MigrationPolicy(policy),
+        )
+
+    def _integers(self) -> dict[str, int]:
+        """Return the values of all configs of groups that are numbers, by Kafka's names."""
+        return {name: value for name in OF_GROUPS if isinstance(value := getattr(self, _setting(name)), int)}
+
+
+def _setting(name: str) -> str:
+    """Return the name of the setting of a config."""
+    return name.replace(".", "_")

@@ -47,7 +47,8 @@ class GroupMetrics:
             "ottla_group_partitions_moved_total", "Partitions moved to another member by rebalances."
         )
         self._seconds: Final = metrics.histogram(
-            "ottla_group_rebalance_seconds", "Time from the cause of a rebalance to the new assignment."
+            "ottla_group_rebalance_seconds",
+            "Time to the new assignment: of a classic group since its cause, of a consumer group until all have it.",
         )
         self._rebalances: Final = {
             cause: metrics.counter("ottla_group_rebalances_total", "Rebalances, by cause.", cause=cause.value)
@@ -70,8 +71,9 @@ class GroupMetrics:
         match event.kind:
             case Kind.REBALANCE_BEGAN:
                 self._rebalances[cause_of(event, before)].value += 1
-            case Kind.ASSIGNED:
-                self._seconds.observe(event.duration_ms / 1000)
+            case Kind.ASSIGNED | Kind.TARGET | Kind.SETTLED:
+                if event.kind is not Kind.TARGET:
+                    self._seconds.observe(event.duration_ms / 1000)
                 self._moved.value += event.moved
             case Kind.EVICTED:
                 self._evicted.value += 1

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from ottla_core.cluster.image import Topic
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice, sliced
-from ottla_core.kafka_formats.consumer_protocol import assigned_numbers
+from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, assigned_numbers
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import error_message
+from ottla_group_coordinator.consumer_messages import CONSUMER, described_consumers
 from ottla_group_coordinator.lag import Lag
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
+from ottla_group_coordinator.machines.consumer.member import ConsumerMember
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import HistoryEvent
 from ottla_group_coordinator.machines.members import Member
+from ottla_group_coordinator.machines.offsets import AnyGroup
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto import group_pb2 as pb
 
@@ -26,13 +30,17 @@ def listed(shard: GroupShard) -> list[pb.ListedGroup]:
     return [
         pb.ListedGroup(
             group=group.group_id,
-            protocol_type=group.protocol_type,
+            protocol_type=PROTOCOL_TYPE if isinstance(group, ConsumerGroup) else group.protocol_type,
             state=group.state.value,
-            type=CLASSIC,
+            type=type_of(group),
             members=len(group.members),
         )
         for group in shard.groups()
     ]
+
+
+def type_of(group: AnyGroup) -> str:
+    return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
 
 
 def described(shard: GroupShard, group_ids: Sequence[str], most_bytes: int) -> list[pb.GroupDescription]:
@@ -40,7 +48,11 @@ def described(shard: GroupShard, group_ids: Sequence[str], most_bytes: int) -> l
     found: list[pb.GroupDescription] = []
     for group_id in group_ids:
         try:
-            description = _described(shard.group(group_id))
+            group = shard.group(group_id)
+            if isinstance(group, ConsumerGroup):
+                description = described_consumers(group, shard.settings.consumer.of(group_id))
+            else:
+                description = _described(group)
         except OttlaError as error:
             description = pb.GroupDescription(group=group_id, error=error_message(error))
         found.append(description)
@@ -53,6 +65,7 @@ def described(shard: GroupShard, group_ids: Sequence[str], most_bytes: int) -> l
 def _described(group: Group) -> pb.GroupDescription:
     return pb.GroupDescription(
         group=group.group_id,
+        type=CLASSIC,
         state=group.state.value,
         protocol_type=group.protocol_type,
         protocol=group.protocol or "",
@@ -88,19 +101,19 @@ def event(of: HistoryEvent) -> pb.GroupEvent:
 
 
 async def assigned(
-    members: Iterable[Member], topics: Mapping[str, Topic], time_slice: Slice
-) -> dict[TopicPartition, Member]:
+    members: Iterable[Member | ConsumerMember], image: ClusterImage, time_slice: Slice
+) -> dict[TopicPartition, Member | ConsumerMember]:
     """Return the member that reads each partition that exists. It is empty if the members don't speak the consumer
     protocol.
 
     A client may assign 100,000 numbers in 400 KB, so nothing is made of a number before it is known to be a
     partition's.
     """
-    found: dict[TopicPartition, Member] = {}
+    found: dict[TopicPartition, Member | ConsumerMember] = {}
     try:
         for member in members:
-            for topic, numbers in assigned_numbers(member.assignment):
-                known = topics.get(topic)
+            for topic, numbers in _numbers(member, image):
+                known = image.topics.get(topic)
                 existing = () if known is None else [n for n in set(numbers) if 0 <= n < known.partition_count]
                 found |= dict.fromkeys(await sliced(partial(TopicPartition, topic), existing, time_slice), member)
     except OttlaError:
@@ -108,7 +121,18 @@ async def assigned(
     return found
 
 
-def partition_lag(partition: TopicPartition, lag: Lag, member: Member | None) -> pb.PartitionLag:
+def _numbers(member: Member | ConsumerMember, image: ClusterImage) -> Iterator[tuple[str, Collection[int]]]:
+    if isinstance(member, Member):
+        yield from assigned_numbers(member.assignment)
+        return
+    # It reads what it has yet to give up.
+    for partitions in (member.current.assigned, member.current.revoking):
+        for topic_id, epochs in partitions.items():
+            if (name := image.topic_names.get(topic_id)) is not None:
+                yield name, epochs.keys()
+
+
+def partition_lag(partition: TopicPartition, lag: Lag, member: Member | ConsumerMember | None) -> pb.PartitionLag:
     shown = pb.PartitionLag(
         topic=partition.topic,
         partition=partition.partition,

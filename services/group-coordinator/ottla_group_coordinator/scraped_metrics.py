@@ -23,9 +23,12 @@ from ottla_core.errors import OttlaError
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.model import TopicPartition
 from ottla_core.telemetry import Metrics, Table
+from ottla_group_coordinator.consumer_messages import CONSUMER
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, Lag, Lags
+from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.machines.states import GroupState
+from ottla_group_coordinator.responses import CLASSIC, type_of
 
 LOOK_S: Final = 15.0
 STALE_S: Final = 60.0
@@ -53,7 +56,8 @@ class _Seen:
 
     at: float = -STALE_S
     members: Rows = field(default_factory=dict)
-    states: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """How many groups there are of each type and state."""
     lags: Mapping[tuple[str, TopicPartition], Lag] = field(default_factory=dict)
     left_out: int = 0
 
@@ -76,7 +80,7 @@ class ScrapedGroupMetrics:
         self._looking: asyncio.Task[None] | None = None
         labels = ("group", "topic", "partition")
         for name, table in {
-            "ottla_groups": Table("Groups in each state.", ("state",), self._states),
+            "ottla_groups": Table("Groups of each type in each state.", ("state", "type"), self._states),
             "ottla_group_members": Table("Members in each group.", ("group",), lambda: self._fresh().members),
             "ottla_group_lag_records": Table(
                 "Offsets between the committed offset and the end of the partition.", labels, self._records
@@ -121,7 +125,11 @@ class ScrapedGroupMetrics:
             if self._is_stale(self._seen) and threading.get_ident() != self._loop_thread:
                 self._looked.wait(_WAIT_S)
         states = self._fresh().states
-        return {(state.value,): states.get(state.value, 0) for state in GroupState} if states else {}
+        if not states:
+            return {}
+        kinds = ((CLASSIC, GroupState), (CONSUMER, ConsumerGroupState))
+        known = ((state.value, kind) for kind, values in kinds for state in values)
+        return {each: states.get(each, 0) for each in known}
 
     def _left_out(self) -> float:
         return self._fresh().left_out
@@ -153,7 +161,7 @@ class ScrapedGroupMetrics:
         groups = await self._groups()
         lags: dict[tuple[str, TopicPartition], Lag] = {}
         left, left_out = self._most, 0
-        for name, _, _, committed in groups:
+        for name, _, _, _, committed in groups:
             counted = dict(sorted(committed.items())[:left])
             left -= len(counted)
             left_out += len(committed) - len(counted)
@@ -162,14 +170,14 @@ class ScrapedGroupMetrics:
                 lags |= {(name, p): lag for p, lag in found.items() if lag.records != NOTHING_COMMITTED}
         return _Seen(
             self._clock.monotonic(),
-            {(name,): members for name, _, members, _ in groups[: self._most]},
-            Counter(state.value for _, state, _, _ in groups),
+            {(name,): members for name, _, _, members, _ in groups[: self._most]},
+            Counter((state, kind) for _, kind, state, _, _ in groups),
             lags,
             left_out,
         )
 
-    async def _groups(self) -> list[tuple[str, GroupState, int, dict[TopicPartition, int]]]:
-        """Return name, state, number of members and offsets of each group. A shard that does not respond now has
+    async def _groups(self) -> list[tuple[str, str, str, int, dict[TopicPartition, int]]]:
+        """Return name, type, state, number of members and offsets of each group. A shard that does not respond now has
         none."""
         groups: list[Any] = []
         for number in self._shards.owned():
@@ -186,10 +194,10 @@ class ScrapedGroupMetrics:
 
 
 def _groups_of(shard: GroupShard) -> list[Any]:
-    return [
-        (g.group_id, g.state, len(g.members), {p: o.offset for p, o in shard.offsets(g.group_id).items()})
-        for g in shard.groups()
-    ]
+    def committed(group_id: str) -> dict[TopicPartition, int]:
+        return {partition: found.offset for partition, found in shard.offsets(group_id).items()}
+
+    return [(g.group_id, type_of(g), g.state.value, len(g.members), committed(g.group_id)) for g in shard.groups()]
 
 
 def _labels(key: tuple[str, TopicPartition]) -> tuple[str, ...]:

@@ -22,21 +22,28 @@ from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.parts import MOST_GROUPS
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.commits_in_transactions import CommitsInTransactions
+from ottla_group_coordinator.consumer_messages import consumer_response, heartbeat_of
 from ottla_group_coordinator.deleted_topics import MetadataCatchUp
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
+from ottla_group_coordinator.machines.consumer.member import ConsumerMember
+from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
+from ottla_group_coordinator.machines.dispatch import (
+    decide_consumer_request,
+    decide_heartbeat_request,
+    decide_join_request,
+    decide_leave_request,
+    decide_sync_request,
+)
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     Join,
     Sync,
-    decide_heartbeat,
-    decide_join,
-    decide_leave,
-    decide_sync,
 )
 from ottla_group_coordinator.machines.offsets import (
     NO_GENERATION,
+    AnyGroup,
     ToCommit,
     check_topic,
     decide_commit,
@@ -75,7 +82,7 @@ GroupDecide = Decide[GroupShard]
 class _Positions(NamedTuple):
     """A group's members, and what it has committed, at one moment."""
 
-    members: Sequence[Member]
+    members: Sequence[Member | ConsumerMember]
     committed: Mapping[TopicPartition, CommittedOffset]
 
 
@@ -130,8 +137,7 @@ class GroupService:
         check_group_id(request.group)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            group = shard.group_or_new(request.group)
-            return decide_join(group, join, shard.settings, now)
+            return decide_join_request(shard, request.group, join, now)
 
         result = await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
         if isinstance(result, MemberIdRequiredError):
@@ -151,7 +157,7 @@ class GroupService:
         check_group_id(request.group)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            return decide_sync(shard.group_or_new(request.group), sync, shard.settings, now)
+            return decide_sync_request(shard, request.group, sync, now)
 
         synced: Synced = _raise_if_error(
             await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
@@ -173,7 +179,7 @@ class GroupService:
         leavers = [(_identity(leaver.member), leaver.reason) for leaver in request.members]
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            return decide_leave(shard.group_or_new(request.group), leavers, shard.settings, now)
+            return decide_leave_request(shard, request.group, leavers, now)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         return pb.LeaveResponse(
@@ -182,6 +188,19 @@ class GroupService:
                 for leaver, outcome in zip(request.members, outcomes, strict=True)
             ]
         )
+
+    async def consumer_heartbeat(
+        self, request: pb.ConsumerHeartbeatRequest, context: RequestContext
+    ) -> pb.ConsumerHeartbeatResponse:
+        check_few(len(request.topics.names), "topics", _MOST_PARTITIONS)
+        heartbeat = heartbeat_of(request, self._new_id if request.gives_no_id else str, context)
+
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
+            return decide_consumer_request(shard, request.group, heartbeat, now)
+
+        # What writes nothing is answered from memory, unless something else is being written (`by_last_proof`).
+        answer = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
+        return consumer_response(answer)
 
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +226,8 @@ class GroupService:
         in_transaction = request.HasField("transaction")
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            group, topics = shard.group_or_new(request.group), self._metadata.image.topics
+            group: AnyGroup = shard.any_group(request.group) or shard.group_or_new(request.group)
+            topics = self._metadata.image.topics
             identity, generation = _identity(request.member), request.generation
             return decide_commit(
                 group,
@@ -219,6 +239,7 @@ class GroupService:
                 now,
                 in_transaction=in_transaction,
                 but=shard.committed_in(request.group, topics) if request.only_first else (),
+                knows_no_epochs=request.knows_no_epochs,
             )
 
         if in_transaction:
@@ -374,7 +395,7 @@ class GroupService:
         """Return how far a group is behind. The ends of the partitions are as they were at most a second ago."""
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            members = tuple(shard.group(request.group).members.values())
+            members: Sequence[Member | ConsumerMember] = tuple(shard.group(request.group).members.values())
             return ShardDecision(_Positions(members, shard.offsets(request.group).copy()))
 
         return await self._lags.of(request.group, await self._shards.ask(request.group, decide, timeout=_ASK_S))
@@ -382,7 +403,7 @@ class GroupService:
     async def _measured_lag(self, positions: _Positions) -> pb.LagResponse:
         members, committed = positions
         time_slice = Slice()
-        readers = await assigned(members, self._metadata.image.topics, time_slice)
+        readers = await assigned(members, self._metadata.image, time_slice)
         offsets = dict.fromkeys(readers, NOTHING_COMMITTED) | {p: o.offset for p, o in committed.items()}
         lags = await self._lag.lags(offsets)
         response = pb.LagResponse()
@@ -415,8 +436,7 @@ def _raise_if_error(result: Any) -> Any:
 
 def _decide_heartbeat(request: pb.HeartbeatRequest) -> GroupDecide:
     def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-        group = shard.group_or_new(request.group)
-        return decide_heartbeat(group, _identity(request.member), request.generation, now)
+        return decide_heartbeat_request(shard, request.group, _identity(request.member), request.generation, now)
 
     return decide
 

@@ -8,7 +8,7 @@ from typing import Final
 from tests.compat.differential.stories import rules
 
 _TELLS_MORE: Final = "Kafka leaves the positions out beside the error; clients read neither"
-_KIP_848: Final = "its groups are those of KIP-848 and later, which ottla does not have"
+_OTHER_GROUPS: Final = "its groups are share groups or streams groups, which ottla does not have"
 _ONE_LEVEL: Final = "a release of ottla serves one level of each feature"
 _BOTH_MECHANISMS: Final = (
     "a user may get both mechanisms in one request, which is all carried out or not at all; "
@@ -42,16 +42,16 @@ KNOWN: Final = MappingProxyType(
         "synonyms: topic: flush.ms": _DEFAULTS_SYNONYM,
         "auto-creation: a topic that does not exist": "the response waits until the topic is there, "
         "so a client need not ask again",
-        "protocol: feature group.version": _KIP_848,
-        "protocol: feature share.version": _KIP_848,
-        "protocol: feature streams.version": _KIP_848,
+        "consumer group commits: fetch: nobody": "an empty member id with the epoch -1 is nobody's, as in older versions",
+        "protocol: feature share.version": _OTHER_GROUPS,
+        "protocol: feature streams.version": _OTHER_GROUPS,
         "protocol: feature kraft.version": _METADATA,
         "protocol: feature metadata.version": _METADATA,
         "protocol: AddPartitionsToTxn": "versions 4 and 5 are of brokers, which have a contract of their own",
         "protocol: APIs beside those of ottla": "they are of what ottla does not have: docs/kafka-apis.md",
         "protocol: update: transaction.version to 1": _ONE_LEVEL,
         "protocol: update: eligible.leader.replicas.version to 0": _ONE_LEVEL,
-        "protocol: update: group.version to 0": _KIP_848,
+        "protocol: update: group.version to 0": _ONE_LEVEL,
     }
 )
 """A reason by `<story>: <fact>`. What is not here must not differ, and what is here must."""

@@ -71,7 +71,7 @@ STORIES = (
     Story(
         "group-of-the-new-protocol-is-missing",
         "`ottla group rm --if-exists` took a group with Kafka's new protocol for missing, and did not delete it",
-        instead_of("ottla.admin.groups:_is_of_new_protocol", lambda original, error: False),
+        instead_of("ottla.admin.groups:_is_of_other_type", lambda original, error, type_: False),
     ),
     Story(
         "denied-topic-repeats-rounds-for-ever",

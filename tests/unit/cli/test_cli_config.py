@@ -10,7 +10,7 @@ from cli_fakes import FakeAdmin, ottla
 from ottla.errors import from_core
 from ottla_cli.commands import cluster, config
 from ottla_cli.failures import sentence
-from ottla_core.configs.config_table import BROKER_CONFIGS, TOPIC_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS
 from ottla_core.configs.config_values import topic_key
 from ottla_core.errors import OttlaError
 
@@ -89,7 +89,7 @@ def test_an_unknown_config_is_answered_with_the_command_that_lists_them() -> Non
 
 def test_explain_needs_no_cluster_and_knows_every_config(capsys: pytest.CaptureFixture[str]) -> None:
     assert ottla("config explain -o name") == 0
-    assert set(capsys.readouterr().out.split()) == {*TOPIC_CONFIGS, *BROKER_CONFIGS}
+    assert set(capsys.readouterr().out.split()) == {*TOPIC_CONFIGS, *BROKER_CONFIGS, *GROUP_CONFIGS}
     assert ottla("config explain retention.ms broker.id -o table") == 0
     told = capsys.readouterr().out
     assert "retention.ms  (topic; long)" in told

@@ -129,6 +129,48 @@ def test_members_are_told_with_what_they_read(capsys: pytest.CaptureFixture[str]
     assert "group idle is Empty: it has no members" in capsys.readouterr().err
 
 
+def reconciling(groups: FakeGroups) -> None:
+    """m1 still has orders-1, which m2 is to have."""
+    orders_1 = (TopicPartition("orders", 1),)
+    groups.groups["billing"].type = "consumer"
+    groups.groups["billing"].members = [
+        replace(member("m1", 0), epoch=2, state="unrevoked-partitions", revoking=orders_1),
+        replace(member("m2"), epoch=3, state="unreleased-partitions", target=orders_1),
+    ]
+
+
+def test_members_of_a_consumer_group_are_told_with_how_far_they_are(
+    groups: FakeGroups, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reconciling(groups)
+    assert ottla("group members billing -o table") == 0
+    told = capsys.readouterr()
+    head, first, _ = told.out.splitlines()
+    assert head.split() == ["NAME", "CLIENT", "ID", "HOST", "EPOCH", "STATE", "PARTITIONS"]
+    assert first.split()[3:] == ["2", "unrevoked-partitions", "orders-0"]
+    assert "group billing is Stable at epoch 3, assigned by range" in told.err
+    assert "m1 still has orders-1, for which m2 waits" in told.err
+    assert ottla("group members billing -o jsonl") == 0
+    assert [item["target"] for item in items(capsys)] == [[], ["orders-1"]]
+
+
+def test_explain_names_who_holds_the_others_up(groups: FakeGroups, capsys: pytest.CaptureFixture[str]) -> None:
+    reconciling(groups)
+    groups.groups["billing"].events = [
+        GroupEvent(AT, "assigned", "uniform assigned to 2 members", 3, partitions_moved=1),
+        GroupEvent(AT, "revokes", "has to give up orders-1", 3, "m1"),
+        GroupEvent(AT, "waits", "waits for orders-1, which m1 has", 3, "m2"),
+    ]
+    assert ottla("group explain billing -o table") == 0
+    told = capsys.readouterr()
+    assert "m1 still has orders-1, for which m2 waits" in told.err
+    assert [line.split("  ", 2)[2] for line in told.out.splitlines()[1:-1]] == [
+        "  assigned at epoch 3, 1 partition moved: uniform assigned to 2 members",
+        "m1 has to give up orders-1",
+        "m2 waits for orders-1, which m1 has",
+    ]
+
+
 def test_explain_is_a_story(
     groups: FakeGroups, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,19 @@ def test_groups_and_subscriptions_have_configs_of_their_own(image: ClusterImage)
     assert shown(image, SUBSCRIPTION, "metrics") == ("", Source.DEFAULT)
 
 
+def test_a_groups_value_is_bounded_by_the_cluster(image: ClusterImage) -> None:
+    session = put("consumer.session.timeout.ms", "9s")
+    with pytest.raises(OttlaError, match="is not between the cluster's"):
+        decide_alter_configs(image, GROUP, [session])
+    with pytest.raises(OttlaError, match=r"group\.consumer\.session\.timeout\.ms=9000 is not between"):
+        decide_alter_configs(image, CLUSTER, [put("group.consumer.session.timeout.ms", "9s")])
+    image = altered(image, CLUSTER, put("group.consumer.min.session.timeout.ms", "6s"))
+    image = altered(image, GROUP, session)
+    assert shown(image, GROUP, "consumer.session.timeout.ms") == ("9000", Source.GROUP)
+    image = altered(image, CLUSTER, Op("group.consumer.min.session.timeout.ms", OpKind.DELETE))
+    assert shown(image, GROUP, "consumer.session.timeout.ms") == ("9000", Source.GROUP), "it is capped where it holds"
+
+
 def test_what_is_stored_has_a_bound(image: ClusterImage) -> None:
     big = [put(f"listener.name.l{n}.ssl.keystore.key", "k" * 32_000) for n in range(40)]
     with pytest.raises(OttlaError, match="at most 1,048,576 bytes") as refused:
@@ -180,7 +193,12 @@ def test_an_alteration_that_changes_nothing_writes_nothing(image: ClusterImage) 
         (BROKER_1, put("ssl.keystore.type", "x"), ErrorCode.INVALID_REQUEST, "set listener.name.<listener>.ssl.keys"),
         (BROKER_1, put("num.network.thread", "3"), ErrorCode.INVALID_CONFIG, "did you mean num.network.threads"),
         (BROKER_1, put("num.network.threads", "0"), ErrorCode.INVALID_CONFIG, "not below 1"),
-        (GROUP, put("consumer.session.timeout.ms", "1"), ErrorCode.INVALID_CONFIG, "from 45000 to 60000"),
+        (
+            GROUP,
+            put("consumer.session.timeout.ms", "1"),
+            ErrorCode.INVALID_CONFIG,
+            "group.consumer.max.session.timeout.ms=60000",
+        ),
         (GROUP, put("session.timeout.ms", "50000"), ErrorCode.INVALID_CONFIG, "no group config 'session.timeout.ms'"),
         (SUBSCRIPTION, put("match", "client=x"), ErrorCode.INVALID_CONFIG, "must look like"),
         (

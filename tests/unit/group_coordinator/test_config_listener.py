@@ -51,8 +51,9 @@ def test_each_config_of_groups_is_a_setting_of_the_process_with_the_same_default
     settings = {field.name: field for field in fields(GroupCoordinatorConfig)}
     for name in OF_GROUPS:
         field = settings[name.replace(".", "_")]
-        assert (field.type, str(field.default)) == ("int", BROKER_CONFIGS[name].default)
-        assert BROKER_CONFIGS[name].enforced
+        key = BROKER_CONFIGS[name]
+        assert field.default == key.value(key.default or "")
+        assert key.enforced
 
 
 @pytest.mark.story("configs-of-groups-without-effect")

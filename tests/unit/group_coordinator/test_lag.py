@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +34,7 @@ def of_partitions(*partitions: tuple[str, int]) -> bytes:
 
 
 async def readers(*members: Member, topics: Mapping[str, Topic] = IMAGE.topics) -> dict[TopicPartition, str]:
-    return {p: m.member_id for p, m in (await assigned(members, topics, Slice())).items()}
+    return {p: m.member_id for p, m in (await assigned(members, replace(IMAGE, topics=topics), Slice())).items()}
 
 
 @pytest.mark.story("assignment-is-expanded-on-the-loop")

@@ -14,6 +14,8 @@ from ottla_core.kafka.messages import (
     AlterUserScramCredentialsResponse,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     CreatePartitionsRequest,
@@ -270,6 +272,9 @@ LIST_GROUPS: Final = Api(
     ListGroupsResponse,
     range(4, 6),
     max_response_bytes=128 * _MIB,
+)
+CONSUMER_GROUP_DESCRIBE: Final = Api(
+    69, "ConsumerGroupDescribe", ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, range(2)
 )
 DESCRIBE_GROUPS: Final = Api(15, "DescribeGroups", DescribeGroupsRequest, DescribeGroupsResponse, range(4, 7))
 DELETE_GROUPS: Final = Api(42, "DeleteGroups", DeleteGroupsRequest, DeleteGroupsResponse, range(4))

@@ -21,6 +21,8 @@ from ottla_broker.kafka.handlers import (
     alter_replica_log_dirs,
     alter_user_scram_credentials,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -115,6 +117,8 @@ _TABLE: Final = (
     describe_producers.API,
     describe_transactions.API,
     list_transactions.API,
+    consumer_group_heartbeat.API,
+    consumer_group_describe.API,
     list_config_resources.API,
     describe_topic_partitions.API,
 )

@@ -15,6 +15,7 @@ from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, ResourceConfigs, Topic
 from ottla_core.configs.config_key import ConfigKey, ConfigType, Scope
+from ottla_core.configs.config_table import GROUP_CONFIGS
 from ottla_core.configs.config_values import (
     MIN_ISR,
     EffectiveConfigs,
@@ -31,7 +32,8 @@ from ottla_core.configs.config_values import (
     topic_key,
     without_effect,
 )
-from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from ottla_core.configs.consumer_groups import check_group
+from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, OTHER_GROUP_CONFIGS
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS
 
@@ -86,7 +88,10 @@ class Op:
     value: str = ""
 
 
-_TABLES: Final = {ResourceKind.GROUP: GROUP_CONFIGS, ResourceKind.CLIENT_METRICS: CLIENT_METRICS_CONFIGS}
+_TABLES: Final = {
+    ResourceKind.GROUP: {**GROUP_CONFIGS, **OTHER_GROUP_CONFIGS},
+    ResourceKind.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
+}
 _SOURCES: Final = {ResourceKind.GROUP: Source.GROUP, ResourceKind.CLIENT_METRICS: Source.CLIENT_METRICS}
 
 
@@ -222,6 +227,8 @@ def _named(image: ClusterImage, resource: Resource) -> ResourceConfigs:
 def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> Decision[None]:
     kind, stored = resource.kind, _named(image, resource)
     altered = _altered(stored.values, ops, _key_of(resource))
+    if kind is ResourceKind.GROUP:
+        check_group(altered, cluster_values(image).integer)
     if altered == stored.values:
         return Decision(None)
     if not stored.values and sum(scope == kind.value for scope, _ in image.configs) >= MAX_RESOURCES:
@@ -231,7 +238,7 @@ def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> 
             hint="remove the configs of resources that no longer exist",
         )
     key = keys.configs(kind.value, resource.name)
-    seen = (ReliedOn(key, mod_revision=stored.mod_revision),)
+    seen = (ReliedOn(key, mod_revision=stored.mod_revision), cluster_configs_seen(image))
     return Decision(None, (Write(Change(key, ResourceConfigs(altered) if altered else None), seen),))
 
 

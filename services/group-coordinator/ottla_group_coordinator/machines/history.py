@@ -34,6 +34,8 @@ _LONGEST: Final = 200
 
 
 class Kind(Enum):
+    """What has happened. REVOKES to SETTLED are of the consumer protocol."""
+
     JOINED = "joined"
     LEFT = "left"
     EVICTED = "evicted"
@@ -41,6 +43,12 @@ class Kind(Enum):
     REBALANCE_BEGAN = "rebalance-began"
     GENERATION = "generation"
     ASSIGNED = "assigned"
+    REVOKES = "revokes"
+    WAITS = "waits"
+    RECONCILED = "reconciled"
+    TARGET = "target"
+    SETTLED = "settled"
+    MIGRATED = "migrated"
     LOADED = "loaded"
 
 

@@ -14,7 +14,7 @@ Responses leave once the log has proved the state that they come from (`coordina
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ottla_core.coordination.effects import ShardLimits
@@ -23,6 +23,8 @@ from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.plural import counted
+from ottla_group_coordinator.machines.consumer.records import LONGEST_NAME_BYTES
+from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import MOST_READ, Kind
 from ottla_group_coordinator.machines.members import Member
@@ -41,7 +43,6 @@ from ottla_group_coordinator.machines.rebalance import (
     synced,
     synchronized,
 )
-from ottla_group_coordinator.machines.records import LONGEST_NAME_BYTES
 from ottla_group_coordinator.machines.responses import (
     MemberIdRequiredError,
     fenced_instance,
@@ -77,6 +78,7 @@ class GroupSettings:
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     retention_check_s: float = 600.0
     producer_expiration_s: float = 24 * 3600.0
+    consumer: ConsumerGroupsSettings = field(default_factory=ConsumerGroupsSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ on them (rule 50).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from ottla_core.cluster.image import Topic
@@ -20,6 +20,8 @@ from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.plural import counted
+from ottla_group_coordinator.machines.consumer.commits import check_commit
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings, check_generation, check_member
 from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
@@ -49,8 +51,11 @@ class ToCommit(NamedTuple):
 # ---- commit ---------------------------------------------------------------------------------------------------------
 
 
+AnyGroup = Group | ConsumerGroup
+
+
 def decide_commit(
-    group: Group,
+    group: AnyGroup,
     identity: CallerIdentity,
     generation: int,
     requested: Sequence[ToCommit],
@@ -60,12 +65,23 @@ def decide_commit(
     *,
     in_transaction: bool = False,
     but: Collection[TopicPartition] = (),
+    knows_no_epochs: bool = False,
 ) -> ShardDecision[list[OttlaError | None]]:
     """Commit offsets. Return one outcome for each.
 
     All offsets that can be committed are committed together, except those of partitions in `but`, which do not change.
+    A client that `knows_no_epochs` can't be a member of the consumer protocol.
     """
-    timers = _check_commit(group, identity, generation, now, in_transaction=in_transaction)
+    timers: Mapping[TimerKey, float | None] = {}
+    if isinstance(group, ConsumerGroup):
+        named = ((topics.get(each.partition.topic), each.partition.partition) for each in requested)
+        ids = ((topic.id, number) for topic, number in named if topic is not None)
+        is_anonymous = in_transaction and generation < 0 and identity == CallerIdentity("")
+        check_commit(
+            group, identity.member_id, generation, ids, is_anonymous=is_anonymous, knows_no_epochs=knows_no_epochs
+        )
+    else:
+        timers = _check_commit(group, identity, generation, now, in_transaction=in_transaction)
     outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
     records = tuple(
         Entry(
@@ -151,15 +167,18 @@ def _check_metadata(requested: ToCommit, settings: GroupSettings) -> OttlaError 
 
 
 def decide_delete_offsets(
-    group: Group, known: Collection[TopicPartition], requested: Sequence[TopicPartition]
+    group: AnyGroup, known: Collection[TopicPartition], requested: Sequence[TopicPartition]
 ) -> ShardDecision[list[OttlaError | None]]:
     """Delete offsets. Return one outcome for each. Offsets that a living group reads stay, and an offset that does not
     exist counts as deleted.
 
     `known` are the partitions in which something is committed, or pending.
     """
-    if group.state is GroupState.EMPTY:
-        read: frozenset[str] = frozenset()
+    read: Set[str] = frozenset()
+    if isinstance(group, ConsumerGroup):
+        read = group.subscribed_topics()
+    elif group.state is GroupState.EMPTY:
+        pass
     elif group.is_consumers:
         subscribed = group.subscribed_topics()
         read = frozenset(partition.topic for partition in requested) if subscribed is None else subscribed
@@ -179,7 +198,11 @@ def decide_delete_offsets(
     return ShardDecision(outcomes, tombstones(group.group_id, gone))
 
 
-def decide_delete_group(group: Group, known: Collection[TopicPartition]) -> ShardDecision[None]:
+def decide_delete_group(group: AnyGroup, known: Collection[TopicPartition]) -> ShardDecision[None]:
+    if isinstance(group, ConsumerGroup):
+        if group.members:
+            raise non_empty(group.group_id, len(group.members))
+        return ShardDecision(None, (*tombstones(group.group_id, known), *group.tombstones()))
     if group.state is not GroupState.EMPTY:
         raise non_empty(group.group_id, len(group.members))
     return ShardDecision(None, (*tombstones(group.group_id, known), group_tombstone(group.group_id)))
@@ -197,25 +220,33 @@ def non_empty(group: str, members: int) -> OttlaError:
 
 
 def expired(
-    group: Group, offsets: Offsets, pending: Collection[TopicPartition], settings: GroupSettings, now: Moment
+    group: AnyGroup, offsets: Offsets, pending: Collection[TopicPartition], settings: GroupSettings, now: Moment
 ) -> tuple[Entry, ...]:
     """Return tombstones of the offsets that have expired, and after the last of them the group's.
 
     The first of these records may be written without the others, which come again. While a transaction is open,
     everything stays.
     """
-    read = group.subscribed_topics() if group.state in (GroupState.EMPTY, GroupState.STABLE) else None
+    if isinstance(group, ConsumerGroup):
+        read: Set[str] | None = group.subscribed_topics()
+        is_empty, since_ms = not group.members, -1 if group.assigned is None else group.assigned.made_ms
+    else:
+        read = group.subscribed_topics() if group.state in (GroupState.EMPTY, GroupState.STABLE) else None
+        is_empty, since_ms = group.state is GroupState.EMPTY, group.state_since_ms
     if read is None:
         return ()
-    since_ms = group.state_since_ms if group.state is GroupState.EMPTY else -1
+    since_ms = since_ms if is_empty else -1
     gone = [
         partition
         for partition, committed in offsets.items()
         if partition.topic not in read and partition not in pending and _is_over(committed, since_ms, settings, now)
     ]
     records = tombstones(group.group_id, gone)
-    is_left = group.state is GroupState.EMPTY and not group.pending and not pending
-    if is_left and len(gone) == len(offsets) and (gone or group.generation):
+    if not is_empty or pending or len(gone) < len(offsets):
+        return records
+    if isinstance(group, ConsumerGroup):
+        return (*records, *group.tombstones())
+    if not group.pending and (gone or group.generation):
         return (*records, group_tombstone(group.group_id))
     return records
 

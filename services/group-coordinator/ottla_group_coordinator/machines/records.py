@@ -1,8 +1,9 @@
 """The records of `__consumer_offsets`, in Kafka's own formats, so that Kafka's tools read the topic.
 
-Keys begin with their version, which says what they are: 0 and 1 a committed offset, 2 a group's members. Values are
-read in versions 0 to 4. Offsets are written in version 4, which has the topic's id, and groups in version 3. A record
-of another kind is kept in the log and left alone. It is `None` here. Source: OffsetCommitKey/Value.json and
+Keys begin with their version, which says what they are: 0 and 1 a committed offset, 2 a classic group's members, and
+the kinds in `consumer.records`. Values of these three are read in versions 0 to 4. Offsets are written in version 4,
+which has the topic's id, and groups in version 3. A record of another kind is kept in the log and left alone. It is
+`None` here. Source: OffsetCommitKey/Value.json and
 GroupMetadataKey/Value.json of Apache Kafka.
 """
 
@@ -14,11 +15,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicId, TopicPartition
+from ottla_group_coordinator.machines.consumer.records import (
+    ConsumerKey,
+    EncodedKey,
+    decode_consumer_key,
+    required_text,
+)
 
 NO_LEADER_EPOCH: Final = -1
-
-LONGEST_NAME_BYTES: Final = 2**15 - 1
-"""The limit for each id and name in a record, as UTF-8."""
 
 _OFFSET_KEYS: Final = (0, 1)
 _GROUP_KEY: Final = 2
@@ -45,7 +49,7 @@ class GroupKey(NamedTuple):
     group: str
 
 
-Key: TypeAlias = OffsetKey | GroupKey
+Key: TypeAlias = OffsetKey | GroupKey | ConsumerKey
 
 
 class CommittedOffset(NamedTuple):
@@ -87,7 +91,7 @@ class GroupRecord:
 # ---- keys ---------------------------------------------------------------------------------------------------------
 
 
-def encode_key(key: Key) -> bytes:
+def encode_key(key: OffsetKey | GroupKey) -> bytes:
     writer = Writer(flexible=False)
     if isinstance(key, OffsetKey):
         writer.int16(_OFFSET_KEY_VERSION)
@@ -102,12 +106,14 @@ def encode_key(key: Key) -> bytes:
 
 def decode_key(data: bytes) -> Key | None:
     """Return the key, or None for a kind that is not known here. Raises MalformedError."""
+    if isinstance(data, EncodedKey):
+        return data.key
     reader = Reader(memoryview(data))
     version = reader.int16()
     if version in _OFFSET_KEYS:
         group, topic = _names(data[:-_PARTITION_BYTES])
         return OffsetKey(group, TopicPartition(topic, int.from_bytes(data[-_PARTITION_BYTES:], signed=True)))
-    return GroupKey(_text(reader)) if version == _GROUP_KEY else None
+    return GroupKey(required_text(reader)) if version == _GROUP_KEY else decode_consumer_key(version, reader)
 
 
 @lru_cache(_NAMES_KEPT)
@@ -115,7 +121,7 @@ def _names(version_and_names: bytes) -> tuple[str, str]:
     """Return the group and the topic of an offset's key. Thousands of partitions have the same ones, and share the
     strings."""
     reader = Reader(memoryview(version_and_names), at=2)
-    group, topic = _text(reader), _text(reader)
+    group, topic = required_text(reader), required_text(reader)
     if reader.left:
         raise MalformedError(f"{reader.left} bytes follow the key of a committed offset")
     return group, topic
@@ -199,7 +205,7 @@ def decode_group(data: bytes) -> GroupRecord:
     reader = Reader(memoryview(data))
     version = reader.int16()
     reader.flexible = version >= _FLEXIBLE_FROM
-    protocol_type, generation = _text(reader), reader.int32()
+    protocol_type, generation = required_text(reader), reader.int32()
     protocol, leader = reader.string(), reader.string()
     since_ms = reader.int64() if version >= 2 else -1
     members = tuple(_member(reader, version) for _ in range(reader.array(_LEAST_MEMBER_BYTES)))
@@ -207,9 +213,9 @@ def decode_group(data: bytes) -> GroupRecord:
 
 
 def _member(reader: Reader, version: int) -> MemberRecord:
-    member_id = _text(reader)
+    member_id = required_text(reader)
     instance_id = reader.string() if version >= 3 else None
-    client_id, client_host = _text(reader), _text(reader)
+    client_id, client_host = required_text(reader), required_text(reader)
     rebalance_timeout_ms = reader.int32() if version >= 1 else -1
     session_timeout_ms = reader.int32()
     subscription, assignment = bytes(reader.bytes_() or b""), bytes(reader.bytes_() or b"")
@@ -226,10 +232,3 @@ def _member(reader: Reader, version: int) -> MemberRecord:
         subscription,
         assignment,
     )
-
-
-def _text(reader: Reader) -> str:
-    text = reader.string()
-    if text is None:
-        raise MalformedError("found null where a string is required")
-    return text

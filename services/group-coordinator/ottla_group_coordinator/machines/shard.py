@@ -17,6 +17,17 @@ from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.primitives import MalformedError
 from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.consumer.commits import check_fetch
+from ottla_group_coordinator.machines.consumer.departure import (
+    decide_classic_step_end,
+    decide_consumer_resume,
+    decide_consumer_session_end,
+    decide_revocation_end,
+)
+from ottla_group_coordinator.machines.consumer.draft import ClassicTimer, ConsumerSessionTimer, RevocationTimer
+from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup, RegexesAsked, SeenTopics
+from ottla_group_coordinator.machines.consumer.records import ConsumerKey, decode_consumer_value
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics, ImageTopics
 from ottla_group_coordinator.machines.group import Group, group_from
 from ottla_group_coordinator.machines.history import Happened, History
 from ottla_group_coordinator.machines.membership import (
@@ -28,10 +39,11 @@ from ottla_group_coordinator.machines.membership import (
     decide_resume,
     decide_session_end,
 )
-from ottla_group_coordinator.machines.offsets import Topics, expired, first_of, is_of_gone
+from ottla_group_coordinator.machines.offsets import AnyGroup, Topics, expired, first_of, is_of_gone
 from ottla_group_coordinator.machines.pending import PendingOffsets
 from ottla_group_coordinator.machines.records import (
     CommittedOffset,
+    GroupKey,
     Key,
     OffsetKey,
     decode_group,
@@ -49,6 +61,13 @@ them."""
 
 _NEXT_BATCH_S: Final = 0.1
 _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
+
+_TIME_IS_UP: Final = {
+    ConsumerSessionTimer: decide_consumer_session_end,
+    RevocationTimer: decide_revocation_end,
+    ClassicTimer: decide_classic_step_end,
+}
+"""What follows when a timer of a member goes off."""
 
 
 class ExpiryTimer(NamedTuple):
@@ -75,9 +94,12 @@ class Loaded(NamedTuple):
 
 
 class GroupShard:
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, topics: GroupTopics | None = None) -> None:
         self.settings = settings
+        self.topics: Final = topics or ImageTopics()
         self._groups: Final[dict[str, Group]] = {}
+        self._consumers: Final[dict[str, ConsumerGroup]] = {}
+        """They are the groups of the consumer protocol. No group is in both."""
         self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
         self._groups_in: Final[dict[str, Counter[str]]] = {}
         """For each topic, the groups that have committed in it, with the number of partitions."""
@@ -91,15 +113,23 @@ class GroupShard:
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
-    def group(self, group_id: str) -> Group:
+    def group(self, group_id: str) -> AnyGroup:
         """Return the present group. Raises GROUP_ID_NOT_FOUND."""
-        group = self._groups.get(group_id)
+        group = self.any_group(group_id)
         if group is None and group_id not in self._offsets and group_id not in self.pending.groups():
             raise OttlaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         return group or Group(group_id)
 
     def group_or_new(self, group_id: str) -> Group:
         return self._groups.get(group_id) or Group(group_id)
+
+    def any_group(self, group_id: str) -> AnyGroup | None:
+        return self._groups.get(group_id) or self.consumer_group(group_id)
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Return the group, or None if there is none of the consumer protocol. It may be empty."""
+        group = self._consumers.get(group_id)
+        return group if group is not None and group.exists else None
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the group's committed offsets, which must not be changed."""
@@ -116,17 +146,20 @@ class GroupShard:
 
     def check_reader(self, group_id: str, identity: CallerIdentity, generation: int) -> None:
         """Raise if the caller names a member that does not exist, or another generation (KIP-848)."""
-        if identity.member_id or generation >= 0:
+        consumers = self.consumer_group(group_id)
+        if consumers is not None:
+            check_fetch(consumers, identity.member_id, generation)
+        elif identity.member_id or generation >= 0:
             group = self.group_or_new(group_id)
             check_member(group, identity)
             check_generation(group, generation)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[AnyGroup]:
         for group_id in sorted(self._names()):
             yield self.group(group_id)
 
     def _names(self) -> dict[str, None]:
-        return dict.fromkeys([*self._groups, *self._offsets, *self.pending.groups()])
+        return dict.fromkeys([*self._groups, *self._consumers, *self._offsets, *self.pending.groups()])
 
     def apply(self, record: Record) -> None:
         if isinstance(record, Marker):
@@ -154,11 +187,32 @@ class GroupShard:
             else:
                 self._put(key, decode_offset(record.value))
                 self.pending.supersede(key)
+        elif not isinstance(key, GroupKey):
+            self._apply_to_consumers(key, record.value)
         elif record.value is not None:
             self._groups[key.group] = group_from(key.group, decode_group(record.value))
         else:
             self._groups.pop(key.group, None)
-            self.history.forget(key.group)
+            self._forget_history(key.group)
+
+    def _apply_to_consumers(self, key: ConsumerKey, data: bytes | None) -> None:
+        # A load may take in the records of a group in any order, so each of them may be its first.
+        group = self._consumers.get(key.group)
+        if data is not None:
+            value = decode_consumer_value(key, data)
+            if group is None:
+                group = self._consumers[key.group] = ConsumerGroup(key.group)
+            group.apply(key, value)
+        elif group is not None:
+            group.apply(key, None)
+        if group is not None and group.is_void:
+            del self._consumers[key.group]
+            self._forget_history(key.group)
+
+    def _forget_history(self, group_id: str) -> None:
+        """Forget what has happened in a group, unless the group has only changed its protocol."""
+        if group_id not in self._groups and group_id not in self._consumers:
+            self.history.forget(group_id)
 
     def _put(self, key: OffsetKey, offset: CommittedOffset) -> None:
         offsets = self._offsets.setdefault(key.group, {})
@@ -183,9 +237,12 @@ class GroupShard:
     def remember(self, change: Any) -> None:
         if isinstance(change, Forgotten):
             self._groups.pop(change.group, None)
-            self.history.forget(change.group)
+            self._forget_history(change.group)
         elif isinstance(change, Group):
             self._groups[change.group_id] = change
+        elif isinstance(change, SeenTopics | RegexesAsked | Awaited):
+            if (group := self._consumers.get(change.group)) is not None:
+                group.remember(change)
         elif isinstance(change, Happened):
             self.history.add(change)
         elif isinstance(change, Guard):
@@ -199,6 +256,10 @@ class GroupShard:
 
     def on_loaded(self, now: Moment) -> ShardDecision[None]:
         resumed = [decide_resume(group, now) for group in self._groups.values()]
+        resumed += [
+            decide_consumer_resume(group, self.settings.consumer.of(group_id), now)
+            for group_id, group in self._consumers.items()
+        ]
         timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.retention_check_s}
         for decision in resumed:
             timers.update(decision.timers)
@@ -208,6 +269,8 @@ class GroupShard:
     def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         if isinstance(key, ExpiryTimer):
             return self._expire(now)
+        if isinstance(key, ConsumerSessionTimer | RevocationTimer | ClassicTimer):
+            return self._on_consumer_timer(key, now)
         assert isinstance(key, SessionTimer | RebalanceTimer)
         group = self._groups.get(key.group)
         if group is None:
@@ -215,6 +278,14 @@ class GroupShard:
         if isinstance(key, RebalanceTimer):
             return decide_rebalance_end(group, self.settings, now)
         return decide_session_end(group, key.member_id, self.settings, now)
+
+    def _on_consumer_timer(
+        self, key: ConsumerSessionTimer | RevocationTimer | ClassicTimer, now: Moment
+    ) -> ShardDecision[None]:
+        group = self.consumer_group(key.group)
+        if group is None:
+            return ShardDecision(None)
+        return _TIME_IS_UP[type(key)](group, key.member_id, self.topics, self.settings, now)
 
     def _expire(self, now: Moment) -> ShardDecision[None]:
         """Look at a limited number of groups at a time, because all other requests wait for it."""
@@ -224,7 +295,7 @@ class GroupShard:
         left, looked_at = len(names), 0
         while left and looked_at + 10 * len(records) <= _LOOKED_AT_ONCE:
             group_id = names[left - 1]
-            group, offsets = self.group_or_new(group_id), self.offsets(group_id)
+            group, offsets = self.any_group(group_id) or Group(group_id), self.offsets(group_id)
             pending = self.pending.partitions(group_id)
             gone = first_of(expired(group, offsets, pending, self.settings, now))
             records += gone.records
@@ -232,6 +303,8 @@ class GroupShard:
             if not gone.are_all:
                 break  # the next look begins with this group
             left -= 1
+            if isinstance(group, ConsumerGroup):
+                continue
             if group.state is GroupState.EMPTY and group.generation == 0 and not group.pending:
                 idle.append(Forgotten(group_id))
         pause_s = _NEXT_BATCH_S if left else self.settings.retention_check_s

@@ -7,6 +7,7 @@ from typing import Final
 from tests.compat.differential.stories import (
     admin,
     codecs,
+    consumer_groups,
     fetches,
     groups,
     java,
@@ -19,6 +20,7 @@ from tests.compat.differential.story import Story
 
 STORIES: Final[tuple[Story, ...]] = (
     *groups.STORIES,  # first: the internal topics are there afterwards
+    *consumer_groups.STORIES,
     *transactions.STORIES,
     *produces.STORIES,
     *codecs.STORIES,

@@ -131,12 +131,23 @@ async def test_a_commit_that_is_too_large_is_told_in_its_own_code() -> None:
     assert told.topics[0].partitions[0].error_code == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 
 
-async def test_the_member_that_fetches_offsets_is_not_checked() -> None:
-    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", member_id="m", member_epoch=3, topics=None)
+@pytest.mark.parametrize(
+    ("named", "passed"),
+    [
+        ({"member_id": "m", "member_epoch": 3}, ("m", 3)),
+        ({"member_id": None, "member_epoch": 3}, ("", 3)),
+        ({"member_id": "", "member_epoch": -1}, ("", -1)),
+        ({"member_id": None, "member_epoch": -1}, None),
+    ],
+)
+async def test_the_member_that_fetches_offsets_is_passed_on(
+    named: dict[str, Any], passed: tuple[str, int] | None
+) -> None:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None, **named)
     coordinator = Coordinator(pb.FetchOffsetsResponse())
-    asked = OffsetFetchRequest(groups=[group], require_stable=False)
-    await ask(offset_fetch.handle, coordinator, asked, 9)
-    assert not coordinator.asked[0].HasField("member")
+    await ask(offset_fetch.handle, coordinator, OffsetFetchRequest(groups=[group], require_stable=False), 9)
+    asked = coordinator.asked[0]
+    assert passed == ((asked.member.member_id, asked.generation) if asked.HasField("member") else None)
 
 
 async def test_a_list_is_asked_for_again_while_a_shard_changes_hands() -> None:

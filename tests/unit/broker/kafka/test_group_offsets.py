@@ -170,7 +170,8 @@ async def test_offsets_are_fetched(version: int) -> None:
         assert wanted == [("t", 0), ("t", 2), *([] if by_id else [("u", 1)])]
         assert asked.require_stable is (version >= 7)
         assert asked.all is False
-        assert not asked.HasField("member"), "whose member asks matters to groups of KIP-848 alone"
+        named = (asked.member.member_id, asked.generation) if asked.HasField("member") else None
+        assert named == (("m-1", 3) if version >= 9 else None)
     assert [getattr(group, "group_id", "g") for group in told] == (["g", "h"] if version >= 8 else ["g"])
     for group in told:
         offsets, codes = offsets_of(group), told_of(group)

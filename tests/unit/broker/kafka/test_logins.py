@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from images import image_of
 from listeners import Around, Transport
 from users import PASSWORDS, Users
 from waiting import until
@@ -51,7 +52,7 @@ class Client:
     def __init__(self, threads: DiskThreads, delay_s: float = 0.0) -> None:
         self.around = Around()
         self.around.limits = LIMITS
-        backend = cast(Backend, SimpleNamespace(threads=threads))
+        backend = cast(Backend, SimpleNamespace(threads=threads, image=image_of(1)))
         self.around.handle = Dispatcher(backend, Metrics()).handle
         self.transport = Transport()
         logins = Logins(["PLAIN", "SCRAM-SHA-256"], USERS, delay_s, lambda: b"")

@@ -381,13 +381,14 @@ async def test_a_list_that_is_not_whole_says_why(version: int, code: ErrorCode) 
 @pytest.mark.parametrize("version", versions(18))
 async def test_which_features_are_finalized(version: int) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    response = await GroupBackend().answer(request, version)
+    backend = GroupBackend()
+    response = await backend.answer(request, version)
     if version >= 3:
         finalized = {f.name: f.max_version_level for f in response.finalized_features}
-        assert finalized == {"eligible.leader.replicas.version": 1, "transaction.version": 2}
-        assert response.finalized_features_epoch >= 0, "else Java's clients take no notice of them"
+        assert finalized == {"eligible.leader.replicas.version": 1, "group.version": 1, "transaction.version": 2}
+        assert response.finalized_features_epoch == backend.image.revision
         supported = {f.name: (f.min_version, f.max_version) for f in response.supported_features}
-        levels = {"eligible.leader.replicas.version": (0, 1), "transaction.version": (0, 2)}
+        levels = {"eligible.leader.replicas.version": (0, 1), "group.version": (0, 1), "transaction.version": (0, 2)}
         assert supported == (levels if version >= 4 else {})
 
 

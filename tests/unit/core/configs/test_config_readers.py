@@ -12,7 +12,7 @@ import pytest
 from ottla_broker.compaction.settings import CleanerSettings
 from ottla_broker.replication.replication_config import ReplicationSettings
 from ottla_broker.storage.log_config import LogConfig
-from ottla_core.configs.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, ENFORCED, GROUP_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 
 ROOT = Path(__file__).resolve().parents[4]
 TABLES = ("config_table.py", "kafka_configs.py")
@@ -33,7 +33,7 @@ def sources() -> Iterator[ast.Module]:
 def names_in(tree: ast.AST) -> set[str]:
     """Configs that a source has as a text of their own."""
     texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return texts & {*TOPIC_CONFIGS, *BROKER_CONFIGS}
+    return texts & {*TOPIC_CONFIGS, *BROKER_CONFIGS, *GROUP_CONFIGS}
 
 
 @pytest.mark.story("config-said-to-have-no-effect")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla_core.configs.config_key import Scope
-from ottla_core.configs.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, ENFORCED, GROUP_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.configs.config_values import Source, broker_key, check_topic_configs, resolve, resolve_broker, topic_key
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -50,7 +50,7 @@ KAFKA_TOPIC_CONFIGS = [
     "segment.ms",
     "unclean.leader.election.enable",
 ]
-EVERY = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()]
+EVERY = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values(), *GROUP_CONFIGS.values()]
 
 
 @pytest.mark.parametrize("key", EVERY, ids=lambda key: f"{key.scope.value}-{key.name}")
@@ -64,7 +64,7 @@ def test_the_table_has_every_topic_config_of_kafka() -> None:
     assert sorted(TOPIC_CONFIGS) == sorted([*KAFKA_TOPIC_CONFIGS, "unclean.recovery.strategy", *ours])
     assert list(TOPIC_CONFIGS) == sorted(TOPIC_CONFIGS), "the strategy is KIP-966's"
     assert {s.name for synonyms in SYNONYMS.values() for s in synonyms} <= set(BROKER_CONFIGS)
-    assert {*TOPIC_CONFIGS, *BROKER_CONFIGS} >= ENFORCED
+    assert {*TOPIC_CONFIGS, *BROKER_CONFIGS, *GROUP_CONFIGS} >= ENFORCED
     assert {BROKER_CONFIGS[s.name].enforced for s in SYNONYMS["retention.ms"]} == {True}
 
 

@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 
 from ottla_core.configs.config_key import ConfigType, Scope
-from ottla_core.configs.config_table import BROKER_CONFIGS
+from ottla_core.configs.config_table import BROKER_CONFIGS, GROUP_CONFIGS
 from ottla_core.configs.config_values import broker_key
-from ottla_core.configs.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS, of_listener
+from ottla_core.configs.kafka_configs import (
+    CLIENT_METRICS_CONFIGS,
+    OTHER_BROKER_CONFIGS,
+    OTHER_GROUP_CONFIGS,
+    of_listener,
+)
 from ottla_core.errors import ErrorCode, OttlaError
 
-EVERY = [*OTHER_BROKER_CONFIGS.values(), *GROUP_CONFIGS.values(), *CLIENT_METRICS_CONFIGS.values()]
+EVERY = [*OTHER_BROKER_CONFIGS.values(), *OTHER_GROUP_CONFIGS.values(), *CLIENT_METRICS_CONFIGS.values()]
 
 
 @pytest.mark.parametrize("key", EVERY, ids=lambda key: f"{key.scope.value}-{key.name}")
@@ -26,7 +31,8 @@ def test_no_config_is_in_both_tables_and_all_of_kafkas_are_in_one() -> None:
     # Kafka 4.4.0 defines 350 that are not internal, and three that only AlterConfigs sets. One of ours is older, one
     # (unclean.recovery.strategy) is only in KIP-966, and one (log.cleaner.drop.keyless) is only ottla's.
     assert len(OTHER_BROKER_CONFIGS) + len(BROKER_CONFIGS) == 350 + 3 + 1 + 1 + 1
-    assert (len(GROUP_CONFIGS), len(CLIENT_METRICS_CONFIGS)) == (21, 3)
+    assert not OTHER_GROUP_CONFIGS.keys() & GROUP_CONFIGS.keys()
+    assert (len(OTHER_GROUP_CONFIGS) + len(GROUP_CONFIGS), len(CLIENT_METRICS_CONFIGS)) == (21, 3)
 
 
 def test_who_may_change_what() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import ottla
+from ottla.admin.group_info import HeldPartitions
 from ottla.client.kafka.apis import Api
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.kafka.message import Message
@@ -24,6 +25,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.routing import shard_of
 from ottla_proto import client_pb2
 from ottla_proto import group_pb2 as pb
+from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error, ShardNumbers, ShardsResponse, ShardStanding
 from ottla_proto.contracts import Group, Method
 
@@ -384,10 +386,70 @@ def test_events_are_told_as_they_are_kept(cluster: FakeCluster, groups: Any) -> 
 
 
 @pytest.mark.story("group-of-the-new-protocol-is-missing")
-def test_a_group_of_kafkas_new_protocol_exists_and_can_not_be_described(cluster: FakeCluster, groups: Any) -> None:
-    error = Error(code=ErrorCode.GROUP_ID_NOT_FOUND, message="Group g is not a classic group.")
-    cluster.answer(Group.DESCRIBE_GROUPS, pb.DescribeGroupsResponse(groups=[pb.GroupDescription(error=error)]))
+def test_a_share_group_exists_and_can_not_be_described(cluster: FakeCluster, groups: Any) -> None:
+    cluster.answer(Group.DESCRIBE_GROUPS, of_other_type("Group g is not a classic group."))
+    cluster.answer(Client.DESCRIBE_CONSUMER_GROUPS, of_other_type("Group g is not a consumer group."))
     assert groups.exists("g")
-    with pytest.raises(OttlaError, match="the group 'g' has Kafka's new protocol") as raised:
+    with pytest.raises(OttlaError, match="the group 'g' is a share group or a streams group") as raised:
         groups.describe("g")
     assert raised.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def of_other_type(message: str) -> pb.DescribeGroupsResponse:
+    error = Error(code=ErrorCode.GROUP_ID_NOT_FOUND, message=message)
+    return pb.DescribeGroupsResponse(groups=[pb.GroupDescription(error=error)])
+
+
+def consumer_member(name: str, state: str, assigned: Sequence[int], target: Sequence[int]) -> pb.MemberDescription:
+    def of_topic(numbers: Sequence[int]) -> pb.AssignedPartitions:
+        return pb.AssignedPartitions(topics=[pb.AssignedTopic(name="t", partitions=numbers)])
+
+    consumer = pb.ConsumerMember(
+        epoch=8, state=state, topics=["u", "t"], rack="r", assigned=of_topic(assigned), target=of_topic(target)
+    )
+    return pb.MemberDescription(member=pb.Member(member_id=name), client_host="/h", consumer=consumer)
+
+
+def reconciling(cluster: FakeCluster) -> None:
+    """m1 still has t-1, which m2 is to have."""
+    members = [
+        consumer_member("m1", "unrevoked-partitions", [0], [0]),
+        consumer_member("m2", "unreleased-partitions", [2], [1, 2]),
+    ]
+    members[0].consumer.revoking.topics.add(name="t", partitions=[1])
+    group = pb.GroupDescription(
+        group="g",
+        type="consumer",
+        state="Reconciling",
+        protocol_type="consumer",
+        protocol="uniform",
+        generation=9,
+        assignment_epoch=8,
+        members=members,
+    )
+    cluster.answer(Group.DESCRIBE_GROUPS, of_other_type("Group g is not a classic group."))
+    cluster.answer(Client.DESCRIBE_CONSUMER_GROUPS, pb.DescribeGroupsResponse(groups=[group]))
+
+
+def test_a_consumer_group_is_described_with_its_epochs(cluster: FakeCluster, groups: Any) -> None:
+    reconciling(cluster)
+    group = groups.describe("g")
+    assert (group.type, group.state, group.assignor) == ("consumer", "Reconciling", "uniform")
+    assert (group.generation, group.assignment_epoch, group.leader) == (9, 8, "")
+    first, second = group.members
+    assert (first.epoch, first.state, first.rack, first.protocol) == (8, "unrevoked-partitions", "r", "consumer")
+    assert (first.topics, first.topic_regex) == (("t", "u"), None)
+    assert (first.partitions, first.revoking) == ((TopicPartition("t", 0),), (TopicPartition("t", 1),))
+    assert second.target == (TopicPartition("t", 1), TopicPartition("t", 2))
+
+
+def test_who_holds_up_whom_is_told(cluster: FakeCluster, groups: Any) -> None:
+    reconciling(cluster)
+    assert groups.describe("g").held_up == (HeldPartitions("m1", "m2", (TopicPartition("t", 1),)),)
+
+
+def test_a_consumer_group_with_members_is_not_reset(cluster: FakeCluster, groups: Any) -> None:
+    reconciling(cluster)
+    with pytest.raises(OttlaError, match="while it has members: m1 at /h, m2 at /h") as raised:
+        groups.reset("g", to="earliest")
+    assert raised.value.code == ErrorCode.NON_EMPTY_GROUP

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ottla.client.kafka.translations.configs import AlterConfigsTranslation, DescribeConfigsTranslation
 from ottla.client.kafka.translations.delete_groups import DeleteGroupsTranslation
 from ottla.client.kafka.translations.delete_records import DeleteRecordsTranslation
+from ottla.client.kafka.translations.describe_consumer_groups import DescribeConsumerGroupsTranslation
 from ottla.client.kafka.translations.describe_groups import DescribeGroupsTranslation
 from ottla.client.kafka.translations.elections import ElectLeadersTranslation
 from ottla.client.kafka.translations.epoch_ends import EpochEndsTranslation
@@ -81,6 +82,7 @@ _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Group.LEAVE.path: LeaveGroupTranslation,
     Group.LIST_GROUPS.path: ListGroupsTranslation,
     Group.DESCRIBE_GROUPS.path: DescribeGroupsTranslation,
+    Client.DESCRIBE_CONSUMER_GROUPS.path: DescribeConsumerGroupsTranslation,
     Group.DELETE_GROUPS.path: DeleteGroupsTranslation,
     Group.DELETE_OFFSETS.path: OffsetDeleteTranslation,
 }

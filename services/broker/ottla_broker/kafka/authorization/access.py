@@ -12,6 +12,7 @@ from typing import Final
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.security.authorizer import Authorizer
+from ottla_core.security.decision import Reason
 from ottla_core.security.decisions import Decisions
 from ottla_core.security.resource import CLUSTER_NAME, SUPPORTED_OPERATIONS, ResourceType
 from ottla_proto.operation import Operation
@@ -27,11 +28,14 @@ _NO_REVISION: Final = -1
 
 
 class Access:
-    """Access to everything. `revision` is that of the ACLs that decide."""
+    """Access to everything. `revision` is that of the ACLs that decide. The client `is_bounded` by them unless it is a
+    super user. `sees_unlisted` says whether resources without ACLs are open to it."""
 
     __slots__ = ()
 
     is_limited: bool = False
+    is_bounded: bool = False
+    sees_unlisted: bool = True
     revision: int = _NO_REVISION
 
     def allows(
@@ -101,6 +105,15 @@ class LimitedAccess(Access):
         self._latest: Final = latest
         self._authorizer: Final = latest()
         self._decisions: Final = decisions
+
+    @property
+    def is_bounded(self) -> bool:  # type: ignore[override]  # it is read only
+        decided = self._decisions.decide(self._authorizer, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        return decided.rule is not Reason.SUPER_USER
+
+    @property
+    def sees_unlisted(self) -> bool:  # type: ignore[override]  # it is read only
+        return self._authorizer.allows_unlisted
 
     @property
     def revision(self) -> int:  # type: ignore[override]  # it is read only

@@ -15,14 +15,14 @@ A client that calls itself "ottla" is also shown the private API, which is serve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ottla_broker.kafka import error_codes
 from ottla_broker.kafka.api import Api
 from ottla_broker.kafka.authorization.needs import NOTHING
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.features import EPOCH, FEATURES
+from ottla_broker.kafka.features import FEATURES
 from ottla_broker.kafka.network.connection import HandlerResult
 from ottla_broker.kafka.wire import codec
 from ottla_broker.kafka.wire.frames import KafkaContext, Parts
@@ -40,6 +40,7 @@ _NAMED_FROM: Final = 3
 _ZERO_FROM: Final = 4
 _EXPECTS_FROM: Final = 5
 _ANY_NODE: Final = -1
+_NO_FEATURES: Final[Mapping[str, Any]] = {}
 
 
 class Served(Protocol):
@@ -55,15 +56,17 @@ class Served(Protocol):
 
 def handle(backend: Backend, context: KafkaContext, apis: Iterable[Served], private: Served) -> Parts:
     request = codec.decode(ApiVersionsRequest, context.version, context.body)
+    features = _features(backend, context.version)
     # Kafka checks both with this pattern (KIP-511), so a client that is accepted here is accepted there.
     if context.version >= _NAMED_FROM and not all(
         _SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
     ):
-        return _encoded(context.version, ErrorCode.INVALID_REQUEST, ())
+        return _encoded(context.version, ErrorCode.INVALID_REQUEST, (), features)
     if context.version >= _EXPECTS_FROM and (error := _check_expected(backend, request)):
-        return _encoded(context.version, error, ())
+        return _encoded(context.version, error, (), features)
     context.caller.announce(request.client_software_name)
-    return _encoded(context.version, ErrorCode.NONE, (*apis, private) if context.caller.is_ottlas else tuple(apis))
+    shown = (*apis, private) if context.caller.is_ottlas else tuple(apis)
+    return _encoded(context.version, ErrorCode.NONE, shown, features)
 
 
 def _check_expected(backend: Backend, request: ApiVersionsRequest) -> ErrorCode:
@@ -82,17 +85,18 @@ def unsupported(own: Served) -> Parts:
     return _encoded(0, ErrorCode.UNSUPPORTED_VERSION, (own,))
 
 
-def _encoded(version: int, error: ErrorCode, apis: Sequence[Served]) -> Parts:
+def _encoded(
+    version: int, error: ErrorCode, apis: Sequence[Served], features: Mapping[str, Any] = _NO_FEATURES
+) -> Parts:
     ranges = [
         ApiVersionsResponse.ApiVersion(api_key=api.key, min_version=api.advertised_min, max_version=api.max_version)
         for api in apis
     ]
-    return codec.encode(
-        ApiVersionsResponse(error_code=int(error), api_keys=ranges, **_features(version)), version, _ERRORS
-    )
+    return codec.encode(ApiVersionsResponse(error_code=int(error), api_keys=ranges, **features), version, _ERRORS)
 
 
-def _features(version: int) -> dict[str, Any]:
+def _features(backend: Backend, version: int) -> dict[str, Any]:
+    """Return the features. As in Kafka, their epoch is that of the cluster's metadata, which grows with each change."""
     if version < _NAMED_FROM:
         return {}
     supported, finalized = ApiVersionsResponse.SupportedFeatureKey, ApiVersionsResponse.FinalizedFeatureKey
@@ -102,7 +106,7 @@ def _features(version: int) -> dict[str, Any]:
             for feature in FEATURES
             if feature.least or version >= _ZERO_FROM
         ],
-        "finalized_features_epoch": EPOCH,
+        "finalized_features_epoch": backend.image.revision,
         "finalized_features": [
             finalized(name=feature.name, max_version_level=feature.finalized, min_version_level=feature.finalized)
             for feature in FEATURES

@@ -30,6 +30,7 @@ from ottla_proto.operation import Operation
 _Topic: TypeAlias = OffsetCommitResponse.OffsetCommitResponseTopic
 _Partition: TypeAlias = OffsetCommitResponse.OffsetCommitResponsePartition
 
+_MEMBER_EPOCHS_FROM: Final = 9
 
 CommittedPartition: TypeAlias = (
     OffsetCommitRequest.OffsetCommitRequestPartition | TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
@@ -67,7 +68,7 @@ async def handle(backend: Backend, request: OffsetCommitRequest, context: KafkaC
             }
     errors: dict[TopicPartition, Error] = {}
     if named or all(entry.error is None for entry in requested):
-        errors = await _commit(backend, request, await sliced(_named_offset, named.items()))
+        errors = await _commit(backend, request, await sliced(_named_offset, named.items()), version)
     topics = [await _reported(entry, errors, version, slice_) for entry in requested]
     return OffsetCommitResponse(topics=topics)
 
@@ -93,13 +94,14 @@ def offset_to_commit(
 
 
 async def _commit(
-    backend: Backend, request: OffsetCommitRequest, offsets: list[pb.OffsetToCommit]
+    backend: Backend, request: OffsetCommitRequest, offsets: list[pb.OffsetToCommit], version: int
 ) -> dict[TopicPartition, Error]:
     """Return the error of each partition that was passed on. Its code is 0 if all is well."""
     whole = pb.CommitOffsetsRequest(
         group=request.group_id,
         member=member(request.member_id, request.group_instance_id),
         generation=request.generation_id_or_member_epoch,
+        knows_no_epochs=version < _MEMBER_EPOCHS_FROM,
     )
     return await commit(backend, whole, offsets)
 
@@ -159,7 +161,8 @@ API: Final = control(
         },
         {
             **error_codes.static(7),
-            ErrorCode.GROUP_ID_NOT_FOUND: error_codes.Since(9, ErrorCode.ILLEGAL_GENERATION),
+            ErrorCode.GROUP_ID_NOT_FOUND: error_codes.Since(_MEMBER_EPOCHS_FROM, ErrorCode.ILLEGAL_GENERATION),
+            ErrorCode.STALE_MEMBER_EPOCH: error_codes.Since(_MEMBER_EPOCHS_FROM, ErrorCode.UNSUPPORTED_VERSION),
             **error_codes.by_id(10),
         },
         error_codes.COMMITTING,

@@ -80,6 +80,9 @@ async def _find(
     forwarded = pb.FetchOffsetsRequest(
         group=request.group_id, all=request.topics is None, require_stable=require_stable
     )
+    if isinstance(request, _Requested) and (request.member_id is not None or request.member_epoch >= 0):
+        forwarded.member.member_id = request.member_id or ""
+        forwarded.generation = request.member_epoch
     found: dict[str, list[pb.CommittedOffset]] = {}
     unknown: list[_RequestedTopic] = []
     denied: list[_RequestedTopic] = []
@@ -180,6 +183,8 @@ API: Final = control(
         {
             ErrorCode.UNSTABLE_OFFSET_COMMIT: error_codes.Since(7, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
             ErrorCode.UNKNOWN_MEMBER_ID: error_codes.Since(9, ErrorCode.INVALID_REQUEST),
+            ErrorCode.STALE_MEMBER_EPOCH: error_codes.Since(9, ErrorCode.INVALID_REQUEST),
+            ErrorCode.ILLEGAL_GENERATION: error_codes.Since(9, ErrorCode.INVALID_REQUEST),
             **error_codes.by_id(10),
         },
         error_codes.COORDINATORS_LOG,

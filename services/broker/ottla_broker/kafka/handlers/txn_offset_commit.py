@@ -121,6 +121,7 @@ API: Final = control(
             **error_codes.abortable(4),
             **error_codes.by_id(6),
             ErrorCode.GROUP_ID_NOT_FOUND: error_codes.Since(6, ErrorCode.ILLEGAL_GENERATION),
+            ErrorCode.STALE_MEMBER_EPOCH: error_codes.Since(6, ErrorCode.ILLEGAL_GENERATION),
         },
         {
             **error_codes.COMMITTING,

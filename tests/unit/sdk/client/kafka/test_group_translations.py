@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.client.kafka.apis import (
+    CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     HEARTBEAT,
@@ -30,6 +31,7 @@ from ottla.errors import ErrorCode
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
+    ConsumerGroupDescribeResponse,
     DeleteGroupsResponse,
     DescribeGroupsResponse,
     HeartbeatResponse,
@@ -42,6 +44,7 @@ from ottla_core.kafka.messages import (
     SyncGroupResponse,
 )
 from ottla_proto import group_pb2 as pb
+from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Group, Method
 
 ID_A, ID_B = b"a" * 16, b"b" * 16
@@ -382,6 +385,39 @@ def test_groups_are_described_and_a_dead_one_does_not_exist(version: int) -> Non
     ]
     assert (h.group, h.error.code) == ("h", ErrorCode.GROUP_ID_NOT_FOUND)
     assert h.error.message == ("there is no h" if version >= 6 else "the group h does not exist")
+
+
+@pytest.mark.parametrize("version", CONSUMER_GROUP_DESCRIBE.versions)
+def test_consumer_groups_are_described(version: int) -> None:
+    call = Call(Client.DESCRIBE_CONSUMER_GROUPS, pb.DescribeGroupsRequest(groups=["g", "h"]), version)
+    assert list(call.sent().group_ids) == ["g", "h"]
+    has = ConsumerGroupDescribeResponse.TopicPartitions(topic_id=b"t" * 16, topic_name="t", partitions=[0, 2])
+    assignment = ConsumerGroupDescribeResponse.Assignment(topic_partitions=[has])
+    member = ConsumerGroupDescribeResponse.Member(
+        member_id="m2",
+        instance_id="i2",
+        member_epoch=8,
+        client_id="c",
+        client_host="/h",
+        subscribed_topic_names=["t"],
+        assignment=assignment,
+        target_assignment=ConsumerGroupDescribeResponse.Assignment(),
+        member_type=0 if version else -1,
+    )
+    described = ConsumerGroupDescribeResponse.DescribedGroup
+    alive = described(
+        group_id="g", group_state="Stable", group_epoch=9, assignment_epoch=8, assignor_name="range", members=[member]
+    )
+    missing = described(group_id="h", error_code=69, error_message="there is no h")
+    g, h = call.got(ConsumerGroupDescribeResponse(groups=[alive, missing])).groups
+    assert (g.type, g.state, g.protocol_type, g.protocol) == ("consumer", "Stable", "consumer", "range")
+    assert (g.generation, g.assignment_epoch, g.shard, g.coordinator) == (9, 8, -1, -1)
+    (found,) = g.members
+    assert (found.member, found.consumer.epoch, found.consumer.is_classic) == (STATIC, 8, version == 1)
+    assert not found.consumer.HasField("rack")
+    (topic,) = found.consumer.assigned.topics
+    assert (topic.name, topic.topic_id, list(topic.partitions)) == ("t", b"t" * 16, [0, 2])
+    assert (h.error.code, h.error.message) == (ErrorCode.GROUP_ID_NOT_FOUND, "there is no h")
 
 
 @pytest.mark.parametrize("version", DELETE_GROUPS.versions)

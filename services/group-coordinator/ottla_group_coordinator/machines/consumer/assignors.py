@@ -1,0 +1,225 @@
+"""The assignors: who is to read which partition. A group takes the one that most of its members prefer.
+
+An assignor is a function of the subscriptions, the partitions and the former target, so every coordinator would assign
+alike. Racks play no part in it, as in Kafka 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heapreplace
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
+
+from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions
+
+_MOST_PASSES: Final = 16
+"""How often `uniform` looks for a better balance if members read different topics. Few groups need more than two."""
+
+Counts = Mapping[TopicId, int]
+"""The number of partitions of each topic."""
+
+
+class AssignedMember(NamedTuple):
+    """A member as an assignor sees it. `former` is its target so far."""
+
+    topics: frozenset[TopicId]
+    instance_id: str | None = None
+    former: Partitions = NO_PARTITIONS
+
+
+class Assignor(Protocol):
+    def __call__(self, members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str, Partitions]:
+        """Return the target of each member. `counts` has the topics that members read, and no others."""
+        ...
+
+
+# ---- uniform ------------------------------------------------------------------------------------------------------
+
+
+def uniform(members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str, Partitions]:
+    """Give members equally many partitions, whatever their topics, and move as few partitions as possible."""
+    if not members:
+        return {}
+    free = _Free(counts)
+    held = {name: free.take(_valid(members[name], counts)) for name in sorted(members)}
+    first = next(iter(members.values())).topics
+    if all(member.topics == first for member in members.values()):
+        return _share_equally(held, free, sum(counts[topic_id] for topic_id in first))
+    return _Balance(members, held, free).targets()
+
+
+def _valid(member: AssignedMember, counts: Counts) -> Partitions:
+    """Return what is left of a member's former target: of topics that it still reads, and that still exist."""
+    former = member.former
+    if all(t in member.topics and max(numbers, default=0) < counts[t] for t, numbers in former.items()):
+        return former
+    kept = {t: frozenset(n for n in numbers if n < counts[t]) for t, numbers in former.items() if t in member.topics}
+    return {t: numbers for t, numbers in kept.items() if numbers}
+
+
+class _Free:
+    """The partitions that nobody has, in order."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts: Final = counts
+        self._taken: Final[dict[TopicId, set[int]]] = {}
+
+    def take(self, wanted: Partitions) -> Partitions:
+        """Take these partitions, except those that are taken. Return what was taken."""
+        if any(not self._taken.get(t, set()).isdisjoint(numbers) for t, numbers in wanted.items()):
+            left = {t: numbers - self._taken.get(t, set()) for t, numbers in wanted.items()}
+            wanted = {t: numbers for t, numbers in left.items() if numbers}
+        for topic_id, numbers in wanted.items():
+            self._taken.setdefault(topic_id, set()).update(numbers)
+        return wanted
+
+    def give_back(self, topic_id: TopicId, number: int) -> None:
+        self._taken[topic_id].discard(number)
+
+    def of(self, topic_id: TopicId) -> Iterator[int]:
+        taken, count = self._taken.get(topic_id, set()), self._counts[topic_id]
+        if len(taken) == count:
+            return iter(())
+        return (number for number in range(count) if number not in taken)
+
+    def __iter__(self) -> Iterator[tuple[TopicId, int]]:
+        for topic_id in sorted(self._counts):
+            for number in self.of(topic_id):
+                yield topic_id, number
+
+
+def _share_equally(held: Mapping[str, Partitions], free: _Free, total: int) -> Mapping[str, Partitions]:
+    least, extra = divmod(total, len(held))
+    sizes = {name: sum(map(len, partitions.values())) for name, partitions in held.items()}
+    targets: dict[str, Partitions] = {}
+    short: list[tuple[str, int]] = []
+    # Those that have most keep the extra partitions, so none moves only because of the order of the members.
+    for place, name in enumerate(sorted(held, key=lambda name: (-sizes[name], name))):
+        quota = least + (place < extra)
+        targets[name] = held[name]
+        if sizes[name] > quota:
+            targets[name] = _without(held[name], sizes[name] - quota, free)
+        elif sizes[name] < quota:
+            short.append((name, quota - sizes[name]))
+    rest = iter(list(free))
+    for name, missing in short:
+        targets[name] = _with(targets[name], islice(rest, missing))
+    return targets
+
+
+def _without(partitions: Partitions, surplus: int, free: _Free) -> Partitions:
+    """Give the last `surplus` partitions back."""
+    kept = dict(partitions)
+    for topic_id in sorted(partitions, reverse=True):
+        numbers = sorted(kept[topic_id])
+        stay = max(0, len(numbers) - surplus)
+        for number in numbers[stay:]:
+            free.give_back(topic_id, number)
+        surplus -= len(numbers) - stay
+        kept[topic_id] = frozenset(numbers[:stay])
+        if not surplus:
+            break
+    return {t: numbers for t, numbers in kept.items() if numbers}
+
+
+def _with(partitions: Partitions, more: Iterable[tuple[TopicId, int]]) -> Partitions:
+    added: dict[TopicId, set[int]] = {}
+    for topic_id, number in more:
+        added.setdefault(topic_id, set()).add(number)
+    return {t: partitions.get(t, frozenset()) | added.get(t, set()) for t in dict.fromkeys((*partitions, *added))}
+
+
+class _Balance:
+    """Members that read different topics: what is free goes to whoever has least, and then surplus moves."""
+
+    def __init__(self, members: Mapping[str, AssignedMember], held: Mapping[str, Partitions], free: _Free) -> None:
+        self._held: Final = {name: {t: set(n) for t, n in partitions.items()} for name, partitions in held.items()}
+        self._sizes: Final = {name: sum(map(len, partitions.values())) for name, partitions in held.items()}
+        self._free: Final = free
+        self._readers: Final[dict[TopicId, list[str]]] = {}
+        for name in held:
+            for topic_id in sorted(members[name].topics):
+                self._readers.setdefault(topic_id, []).append(name)
+
+    def targets(self) -> Mapping[str, Partitions]:
+        # Topics with few readers come first, because the others can still make up for them.
+        topics = sorted(self._readers, key=lambda topic_id: (len(self._readers[topic_id]), topic_id))
+        for topic_id in topics:
+            self._give(topic_id)
+        for _ in range(_MOST_PASSES):
+            if not sum(map(self._level, topics)):
+                break
+        return {name: {t: frozenset(n) for t, n in held.items() if n} for name, held in self._held.items()}
+
+    def _give(self, topic_id: TopicId) -> None:
+        """Give the topic's free partitions to those of its readers that have least."""
+        readers = [(self._sizes[name], name) for name in self._readers[topic_id]]
+        heapify(readers)
+        for number in list(self._free.of(topic_id)):
+            size, name = readers[0]
+            self._add(name, topic_id, number)
+            heapreplace(readers, (size + 1, name))
+
+    def _level(self, topic_id: TopicId) -> bool:
+        """Move partitions of the topic from the reader that has most to the one that has least, while that makes a
+        difference. Return whether any was moved."""
+        least = [(self._sizes[name], name) for name in self._readers[topic_id]]
+        most = [(-self._sizes[name], name) for name in self._readers[topic_id] if self._held[name].get(topic_id)]
+        heapify(least)
+        heapify(most)
+        moved = False
+        while most:
+            size, name = -most[0][0], most[0][1]
+            if size - least[0][0] < 2:
+                break
+            taker = least[0][1]
+            number = max(self._held[name][topic_id])
+            self._held[name][topic_id].discard(number)
+            self._sizes[name] -= 1
+            self._add(taker, topic_id, number)
+            moved = True
+            heapreplace(least, (self._sizes[taker], taker))
+            if self._held[name][topic_id]:
+                heapreplace(most, (-self._sizes[name], name))
+            else:
+                most[0] = most[-1]
+                most.pop()
+                heapify(most)
+        return moved
+
+    def _add(self, name: str, topic_id: TopicId, number: int) -> None:
+        self._held[name].setdefault(topic_id, set()).add(number)
+        self._sizes[name] += 1
+
+
+# ---- range --------------------------------------------------------------------------------------------------------
+
+
+def range_(members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str, Partitions]:
+    """Give each reader of a topic a range of its partitions. Members that read the topics together get alike ranges of
+    all of them, so that they can join records of several topics."""
+    readers: dict[TopicId, list[str]] = {}
+    for name in sorted(members, key=lambda name: _place(name, members[name])):
+        for topic_id in sorted(members[name].topics):
+            readers.setdefault(topic_id, []).append(name)
+    targets: dict[str, dict[TopicId, frozenset[int]]] = {name: {} for name in members}
+    for topic_id in sorted(readers):
+        least, extra = divmod(counts[topic_id], len(readers[topic_id]))
+        start = 0
+        for place, name in enumerate(readers[topic_id]):
+            end = start + least + (place < extra)
+            if end > start:
+                targets[name][topic_id] = frozenset(range(start, end))
+            start = end
+    return targets
+
+
+def _place(name: str, member: AssignedMember) -> tuple[bool, str]:
+    # A static member keeps its place, and with it its ranges, when it comes back under another id.
+    return (member.instance_id is None, member.instance_id or name)
+
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": range_}
+"""By their names in `group.remote.assignor`."""

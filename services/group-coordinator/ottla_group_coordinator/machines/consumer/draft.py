@@ -1,0 +1,138 @@
+"""A group on its way to another state: changed in place as the decision goes on, and taken back at its end.
+
+A decision must not show before the runtime takes it. But its later steps need what the earlier ones have changed: the
+target is made for the subscriptions as they are with the new member, and a partition is free once its owner has gone. A
+copy of the group would cost as much as the group, for one heartbeat. So each record is applied as it is made, and when
+the decision is made, all of them are undone. The runtime applies them again when it takes the decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ottla_core.coordination.batches import record_limit
+from ottla_core.coordination.shard import Entry, ShardDecision
+from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup
+from ottla_group_coordinator.machines.consumer.member import ConsumerMember
+from ottla_group_coordinator.machines.consumer.records import (
+    ConsumerKey,
+    GroupEpochKey,
+    encode_consumer_key,
+    encode_consumer_value,
+)
+from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind, shortened
+
+
+@dataclass(frozen=True, slots=True)  # named tuples of two kinds would be equal
+class ConsumerSessionTimer:
+    """A member has missed its heartbeats."""
+
+    group: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationTimer:
+    """A member has not given its partitions up within its rebalance timeout."""
+
+    group: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicTimer:
+    """A member of the classic protocol has not joined, or not synchronized, within its rebalance timeout."""
+
+    group: str
+    member_id: str
+
+
+class Draft:
+    """A context manager. What is written in it holds until it is left."""
+
+    def __init__(self, group: ConsumerGroup, now: Moment) -> None:
+        self.group: Final = group
+        self.now: Final = now
+        self.timers: Final[dict[TimerKey, float | None]] = {}
+        self.effects: Final[list[Any]] = []
+        self.memory: Final[list[Any]] = []
+        self._entries: Final[dict[bytes, Entry]] = {}
+        self._undo: Final[list[tuple[ConsumerKey, Any]]] = []
+        self._events: Final[list[HistoryEvent]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for key, value in reversed(self._undo):
+            self.group.apply(key, value)
+
+    def write(self, key: ConsumerKey, value: Any) -> int:
+        """Write a record, and return about how many bytes it takes. None deletes the key."""
+        self._undo.append((key, self.group.value_of(key)))
+        self.group.apply(key, value)
+        entry = Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value))
+        self.add(entry)
+        return record_limit(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Write a record that is not of this group's state."""
+        self._entries.pop(entry.key, None)
+        self._entries[entry.key] = entry
+
+    def begin_epoch(self, topics_hash: int, cause: str) -> None:
+        former = self.group.group_epoch
+        created_ms = former.created_ms if self.group.exists else self.now.wall_ms
+        self.write(
+            GroupEpochKey(self.group.group_id),
+            former._replace(epoch=former.epoch + 1, topics_hash=topics_hash, created_ms=created_ms),
+        )
+        self.note(Kind.REBALANCE_BEGAN, cause)
+
+    def note(
+        self, kind: Kind, cause: str, member: ConsumerMember | None = None, *, duration_ms: int = 0, moved: int = 0
+    ) -> None:
+        """Keep an event for `Group.ExplainGroup`."""
+        who = member or ConsumerMember("")
+        self._events.append(
+            HistoryEvent(
+                self.now.wall_ms,
+                kind,
+                shortened(cause),
+                self.group.epoch,
+                who.member_id,
+                who.instance_id,
+                shortened(who.client_id),
+                who.client_host,
+                duration_ms,
+                moved,
+            )
+        )
+
+    def records(self) -> tuple[Entry, ...]:
+        return tuple(self._entries.values())
+
+    def decision(self, response: Any) -> ShardDecision[Any]:
+        happened = [Happened(self.group.group_id, tuple(self._events))] if self._events else []
+        return ShardDecision(
+            response,
+            self.records(),
+            (*self.memory, *happened),
+            self.timers,
+            (*self.effects, *happened),
+            by_last_proof=not self._entries,
+        )
+
+    def cancel_timers(self, member_ids: Collection[str]) -> None:
+        for member_id in member_ids:
+            self.timers[ConsumerSessionTimer(self.group.group_id, member_id)] = None
+            self.timers[RevocationTimer(self.group.group_id, member_id)] = None
+            self.timers[ClassicTimer(self.group.group_id, member_id)] = None
+            if member_id in self.group.awaited:
+                self.memory.append(Awaited(self.group.group_id, member_id, None))

@@ -1,0 +1,317 @@
+"""A group of the consumer protocol: its members, their targets, who owns what, and in which epoch.
+
+Each change is one record's, here as in the log, so the state is the log's by construction. What is asked again and
+again (the state's name, who owns a partition, what is subscribed) is kept up to date with each change. So a request
+costs as much in a group of 5,000 members as in one of five.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Set
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeVar
+
+from ottla_core.coordination.shard import Entry
+from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer.member import ConsumerMember, CurrentAssignment, MemberMetadata
+from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions, each
+from ottla_group_coordinator.machines.consumer.records import (
+    ConsumerKey,
+    CurrentKey,
+    GroupEpoch,
+    GroupEpochKey,
+    MemberKey,
+    RegexKey,
+    ResolvedRegex,
+    TargetEpoch,
+    TargetEpochKey,
+    TargetKey,
+    TopicMetadataKey,
+    encode_consumer_key,
+)
+from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState, group_state
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class Subscription(NamedTuple):
+    """What a member reads. Most groups have one, whatever their size."""
+
+    topics: frozenset[str]
+    regex: str
+
+
+class SeenTopics(NamedTuple):
+    """Notes, as a change in memory, which version of the topics a group has seen."""
+
+    group: str
+    version: int
+
+
+class RegexesAsked(NamedTuple):
+    """Notes, as a change in memory, when a group's regular expressions were last asked for, and of which version."""
+
+    group: str
+    names_version: int
+    at: float
+
+
+class ClassicStep(Enum):
+    """What a member of the classic protocol is to do next."""
+
+    JOIN = "join"
+    SYNC = "sync"
+
+
+class Awaited(NamedTuple):
+    """Notes, as a change in memory, what is awaited of a classic member. None: nothing."""
+
+    group: str
+    member_id: str
+    step: ClassicStep | None
+
+
+class ConsumerGroup:
+    def __init__(self, group_id: str, first_epoch: int | None = None) -> None:
+        """`first_epoch` is that of a group of the other protocol, whose epochs this one continues."""
+        self.group_id: Final = group_id
+        self.written: GroupEpoch | None = None
+        """The epoch as it is in the log. A group that has none does not exist yet."""
+        self.assigned: TargetEpoch | None = None
+        self.members: Final[dict[str, ConsumerMember]] = {}
+        self.targets: Final[dict[str, Partitions]] = {}
+        self.resolved: Final[dict[str, ResolvedRegex]] = {}
+        self.subscriptions: Final[Counter[Subscription]] = Counter()
+        self.regexes: Final[Counter[str]] = Counter()
+        self.classic_protocols: Final[Counter[str]] = Counter()
+        """How many members of the classic protocol offer each assignor."""
+        self.classic_members = 0
+        self.seen_version = 0
+        """The version of the topics by which the epoch is known to be right."""
+        self.asked = RegexesAsked(group_id, 0, float("-inf"))
+        self.awaited: Final[dict[str, ClassicStep]] = {}
+        self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
+        self._instances: Final[dict[str, str]] = {}
+        self._owners: Final[dict[TopicId, dict[int, str]]] = {}
+        self._reconciled: Final[Counter[int]] = Counter()
+        self._assignors: Final[Counter[str]] = Counter()
+        self._named: Final[Counter[str]] = Counter()
+        self._matched: Final[Counter[str]] = Counter()
+        self._shared: Final[dict[Subscription, Subscription]] = {}
+
+    # ---- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def exists(self) -> bool:
+        return self.written is not None
+
+    @property
+    def is_void(self) -> bool:
+        """It tells whether nothing of the group is in the log."""
+        return not (self.exists or self.assigned or self.members or self.targets or self.resolved)
+
+    @property
+    def group_epoch(self) -> GroupEpoch:
+        return self.written or self._first
+
+    @property
+    def epoch(self) -> int:
+        return self.group_epoch.epoch
+
+    @property
+    def target_epoch(self) -> int:
+        return self._first.epoch if self.assigned is None else self.assigned.epoch
+
+    @property
+    def is_assigned(self) -> bool:
+        return self.target_epoch >= self.epoch
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        reconciled = self._reconciled[self.target_epoch]
+        return group_state(len(self.members), reconciled, is_assigned=self.is_assigned)
+
+    def by_instance(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = None if instance_id is None else self._instances.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def owner(self, topic_id: TopicId, number: int) -> str | None:
+        """Return the member that owns the partition: it has it, or has not given it up yet."""
+        return self._owners.get(topic_id, {}).get(number)
+
+    def target(self, member_id: str) -> Partitions:
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def assignor(self, default: str) -> str:
+        """Return the assignor that most members prefer."""
+        if not self._assignors:
+            return default
+        return max(sorted(self._assignors), key=self._assignors.__getitem__)
+
+    def subscribed_topics(self) -> Set[str]:
+        """Return the topics that any member reads, by name or by what its regular expression matches."""
+        return self._named.keys() | self._matched.keys() if self._matched else self._named.keys()
+
+    def reads(self, member: ConsumerMember, topic: str | None) -> bool:
+        if topic is None:
+            return False
+        matches = self.resolved.get(member.metadata.regex)
+        return topic in member.metadata.topics or (matches is not None and topic in matches.topics)
+
+    def topics_of(self, subscription: Subscription) -> frozenset[str]:
+        matches = self.resolved.get(subscription.regex)
+        return subscription.topics if matches is None else subscription.topics | matches.topics
+
+    # ---- records ---------------------------------------------------------------------------------------------------
+
+    def apply(self, key: ConsumerKey, value: Any) -> None:
+        """Take in a record. A value of None is a tombstone."""
+        match key:
+            case GroupEpochKey():
+                self.written = value
+            case TargetEpochKey():
+                self.assigned = value
+            case MemberKey():
+                self._put_metadata(key.member_id, value)
+            case CurrentKey():
+                self._put_current(key.member_id, value)
+            case TargetKey():
+                _put(self.targets, key.member_id, value)
+            case RegexKey():
+                self._put_resolved(key.pattern, value)
+
+    def keys(self) -> Iterator[ConsumerKey]:
+        """Yield the key of each of the group's records, and that of one which an older release may have written."""
+        yield from (CurrentKey(self.group_id, member_id) for member_id in self.members)
+        yield from (TargetKey(self.group_id, member_id) for member_id in self.targets)
+        yield TargetEpochKey(self.group_id)
+        yield from (MemberKey(self.group_id, member_id) for member_id in self.members)
+        yield from (RegexKey(self.group_id, pattern) for pattern in self.resolved)
+        yield TopicMetadataKey(self.group_id)
+        yield GroupEpochKey(self.group_id)
+
+    def tombstones(self) -> tuple[Entry, ...]:
+        """Return the records that delete the group."""
+        return tuple(Entry(encode_consumer_key(key), None) for key in self.keys())
+
+    def value_of(self, key: ConsumerKey) -> Any:
+        """Return what `apply` has taken in last under this key, or None."""
+        match key:
+            case GroupEpochKey():
+                return self.written
+            case TargetEpochKey():
+                return self.assigned
+            case MemberKey():
+                member = self.members.get(key.member_id)
+                return None if member is None else member.metadata
+            case CurrentKey():
+                member = self.members.get(key.member_id)
+                return None if member is None or member.current == CurrentAssignment() else member.current
+            case TargetKey():
+                return self.targets.get(key.member_id)
+            case RegexKey():
+                return self.resolved.get(key.pattern)
+        return None
+
+    def remember(self, change: SeenTopics | RegexesAsked | Awaited) -> None:
+        if isinstance(change, SeenTopics):
+            self.seen_version = change.version
+        elif isinstance(change, Awaited):
+            _put(self.awaited, change.member_id, change.step)
+        else:
+            self.asked = change
+
+    def _put_metadata(self, member_id: str, metadata: MemberMetadata | None) -> None:
+        former = self.members.get(member_id)
+        if former is not None:
+            self._count(former.metadata, member_id, -1)
+        if metadata is not None:
+            # Members with one subscription share it, or 5,000 of them would hold its topics 5,000 times.
+            subscription = Subscription(metadata.topics, metadata.regex)
+            metadata = metadata._replace(topics=self._shared.get(subscription, subscription).topics)
+            self.members[member_id] = (former or ConsumerMember(member_id))._replace(metadata=metadata)
+            self._count(metadata, member_id, 1)
+            if former is None:
+                self._reconciled[0] += 1
+        elif former is not None:
+            self._release(former)
+            del self.members[member_id]
+
+    def _put_current(self, member_id: str, current: CurrentAssignment | None) -> None:
+        former = self.members.get(member_id)
+        if former is None:
+            if current is None:
+                return
+            self._put_metadata(member_id, MemberMetadata())
+            former = self.members[member_id]
+        self._release(former)
+        member = former._replace(current=current or CurrentAssignment())
+        self.members[member_id] = member
+        self._reconciled[member.epoch] += member.current.state is MemberState.STABLE
+        for partitions in (member.current.assigned, member.current.revoking):
+            for topic_id, numbers in partitions.items():
+                self._owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
+
+    def _release(self, member: ConsumerMember) -> None:
+        """Take out what is counted of the member's assignment."""
+        if member.current.state is MemberState.STABLE:
+            _take_one(self._reconciled, member.epoch)
+        for partitions in (member.current.assigned, member.current.revoking):
+            for topic_id, number in each(partitions):
+                owners = self._owners.get(topic_id, {})
+                if owners.get(number) == member.member_id:
+                    del owners[number]
+                    if not owners:
+                        del self._owners[topic_id]
+
+    def _put_resolved(self, pattern: str, value: ResolvedRegex | None) -> None:
+        former = self.resolved.get(pattern)
+        for topic in () if former is None else sorted(former.topics):
+            _take_one(self._matched, topic)
+        _put(self.resolved, pattern, value)
+        if value is not None:
+            self._matched.update(value.topics)
+
+    def _count(self, metadata: MemberMetadata, member_id: str, by: int) -> None:
+        """Count the member in, or out with -1."""
+        if metadata.instance_id is not None:
+            if by > 0:
+                self._instances[metadata.instance_id] = member_id
+            elif self._instances.get(metadata.instance_id) == member_id:
+                del self._instances[metadata.instance_id]
+        subscription = Subscription(metadata.topics, metadata.regex)
+        # A topic counts once for each subscription that names it, however many members have that subscription.
+        if _add(self.subscriptions, subscription, by):
+            _put(self._shared, subscription, subscription if by > 0 else None)
+            for topic in sorted(metadata.topics):
+                _add(self._named, topic, by)
+        if metadata.regex:
+            _add(self.regexes, metadata.regex, by)
+        if metadata.assignor is not None:
+            _add(self._assignors, metadata.assignor, by)
+        if metadata.classic is not None:
+            self.classic_members += by
+            for name in dict.fromkeys(metadata.classic.names):
+                _add(self.classic_protocols, name, by)
+
+
+def _put(values: dict[Any, Any], key: Hashable, value: Any) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+def _add(counter: Counter[_Key], key: _Key, by: int) -> bool:
+    """Count by 1 or -1. Return whether the key is new in the counter, or gone from it."""
+    before = counter[key]
+    if before + by:
+        counter[key] = before + by
+    else:
+        del counter[key]
+    return before == 0 or before + by == 0
+
+
+def _take_one(counter: Counter[_Key], key: _Key) -> None:
+    _add(counter, key, -1)

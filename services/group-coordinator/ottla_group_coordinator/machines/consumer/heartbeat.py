@@ -1,0 +1,295 @@
+"""The heartbeat of the consumer protocol: a member joins, says what has changed, and takes the next step of its way.
+
+Most heartbeats say nothing and change nothing. They are recognized first, by a handful of comparisons, and answered
+from memory. Any other goes through five steps, each of which may write: the member's own data, its regular expression,
+the epoch of the group, the target, and the member's next step towards it. Source: GroupMetadataManager of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla_core.coordination.shard import ShardDecision
+from ottla_core.coordination.timers import Moment
+from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer import errors
+from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, forget_regex, member_of
+from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, Draft, RevocationTimer
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, SeenTopics
+from ottla_group_coordinator.machines.consumer.member import (
+    JOINS,
+    LEAVES_FOR_NOW,
+    ConsumerMember,
+    CurrentAssignment,
+    MemberMetadata,
+)
+from ottla_group_coordinator.machines.consumer.partitions import (
+    EpochOfPartition,
+    Partitions,
+    are_equal,
+    each,
+    has_all,
+    without_epochs,
+)
+from ottla_group_coordinator.machines.consumer.reconciliation import Goal, reconcile
+from ottla_group_coordinator.machines.consumer.records import CurrentKey, MemberKey, TargetKey
+from ottla_group_coordinator.machines.consumer.regexes import are_due, ask_all, ask_for, check_regex
+from ottla_group_coordinator.machines.consumer.requests import (
+    UNCHANGED,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+)
+from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
+from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState
+from ottla_group_coordinator.machines.consumer.target import make_target
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
+from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.membership import GroupSettings
+
+_NAMED: Final = 5
+"""How many partitions an event names."""
+
+
+def decide_consumer_heartbeat(
+    group: ConsumerGroup,
+    request: ConsumerHeartbeat,
+    topics: GroupTopics,
+    settings: GroupSettings,
+    now: Moment,
+    before: Callable[[Draft], None] = lambda draft: None,
+) -> ShardDecision[ConsumerHeartbeatAnswer]:
+    """Answer a heartbeat. Raises Kafka's errors, and then nothing has changed. `before` makes the group what it is to
+    be before the member joins."""
+    if request.epoch < JOINS:
+        return decide_consumer_leave(group, request, topics, settings, now)
+    consumer = settings.consumer.of(group.group_id)
+    with Draft(group, now) as draft:
+        before(draft)
+        if len(group.members) >= consumer.max_size and request.member_id not in group.members:
+            raise errors.full(group.group_id, len(group.members))
+        if request.epoch != JOINS:
+            check_epoch(group, member_of(group, request.member_id, request.instance_id), request)
+        return _go_on(draft, request, topics, settings)
+
+
+def check_epoch(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> None:
+    """Raise FENCED_MEMBER_EPOCH for an epoch that is not the member's.
+
+    The epoch before it is accepted if the member owns nothing but what it was given: then only a response was lost.
+    """
+    if request.epoch == member.epoch:
+        return
+    is_repeated = request.epoch == member.current.previous_epoch and request.epoch < member.epoch
+    if not (is_repeated and request.owned is not None and has_all(member.current.assigned, request.owned)):
+        raise errors.fenced_epoch(group.group_id, member.member_id, request.epoch, member.epoch)
+
+
+def answer_if_quiet(
+    group: ConsumerGroup, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings, now: Moment
+) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+    """Answer a heartbeat after which all is as it was, or return None. Most heartbeats are like that."""
+    member = group.members.get(request.member_id)
+    if member is None or not _is_quiet(group, member, request, topics, now):
+        return None
+    answer = ConsumerHeartbeatAnswer(member.member_id, request.epoch, settings.heartbeat_interval_ms)
+    timer = ConsumerSessionTimer(group.group_id, member.member_id)
+    return ShardDecision(answer, timers={timer: _session_end(settings, now)}, by_last_proof=True)
+
+
+def _is_quiet(
+    group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat, topics: GroupTopics, now: Moment
+) -> bool:
+    metadata = member.metadata
+    return (
+        request.epoch == member.current.epoch == group.target_epoch
+        and group.is_assigned
+        and member.current.state is MemberState.STABLE
+        and group.seen_version == topics.version
+        and request.says_nothing_new
+        and (request.owned is None or are_equal(member.current.assigned, request.owned))
+        and request.instance_id in (None, metadata.instance_id)
+        and metadata.client_id == request.client_id
+        and metadata.client_host == request.client_host
+        and metadata.classic is None
+        and not (group.regexes and are_due(group, topics, now))
+    )
+
+
+def _go_on(
+    draft: Draft, request: ConsumerHeartbeat, topics: GroupTopics, settings: GroupSettings
+) -> ShardDecision[ConsumerHeartbeatAnswer]:
+    group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
+    former = _admit(draft, request)
+    member = _put(draft, former, request)
+    is_resolved = _take_regex(draft, former.metadata, member.metadata, topics, request)
+    update_epoch(draft, topics, is_changed=is_resolved or member.metadata.topics != former.metadata.topics)
+    make_target(draft, topics, settings)
+    current = step(draft, group.members[member.member_id], request.owned, topics)
+    draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = _session_end(consumer, draft.now)
+    is_told = (
+        request.epoch == JOINS
+        or request.is_full
+        or not are_equal(current.assigned, former.current.assigned)
+        or (request.owned is not None and not are_equal(current.assigned, request.owned))
+    )
+    assignment = without_epochs(current.assigned) if is_told else None
+    return draft.decision(
+        ConsumerHeartbeatAnswer(member.member_id, current.epoch, consumer.heartbeat_interval_ms, assignment)
+    )
+
+
+# ---- the member ---------------------------------------------------------------------------------------------------
+
+
+def _admit(draft: Draft, request: ConsumerHeartbeat) -> ConsumerMember:
+    """Return the member as it was before this request. One that joins may take the place of a static member."""
+    group = draft.group
+    if request.epoch != JOINS:
+        return group.members[request.member_id]
+    static = group.by_instance(request.instance_id)
+    if static is None:
+        return group.members.get(request.member_id) or ConsumerMember(request.member_id)
+    if static.epoch == LEAVES_FOR_NOW or static.is_classic:
+        replace_static(draft, static, request.member_id)
+        return group.members[request.member_id]
+    # The same process joins again: the response to its join was lost, or it was fenced.
+    if static.member_id == request.member_id:
+        return static
+    assert request.instance_id is not None
+    raise errors.unreleased(request.instance_id, static.member_id)
+
+
+def replace_static(draft: Draft, static: ConsumerMember, member_id: str) -> None:
+    """Give a static member's place, with all that it has, to the process that has come back under this id."""
+    group = draft.group
+    target = group.targets.get(static.member_id)
+    if static.member_id != member_id:
+        draft.write(CurrentKey(group.group_id, static.member_id), None)
+        draft.write(TargetKey(group.group_id, static.member_id), None)
+        draft.write(MemberKey(group.group_id, static.member_id), None)
+        draft.cancel_timers([static.member_id])
+    draft.write(MemberKey(group.group_id, member_id), static.metadata)
+    if target is not None:
+        draft.write(TargetKey(group.group_id, member_id), target)
+    current = static.current._replace(epoch=JOINS, previous_epoch=JOINS)
+    draft.write(CurrentKey(group.group_id, member_id), current)
+    draft.note(Kind.REPLACED, f"came back in place of {static.member_id}", group.members[member_id])
+
+
+def _put(draft: Draft, former: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
+    """Take in what the member says of itself."""
+    was = former.metadata
+    metadata = was._replace(
+        instance_id=was.instance_id if request.instance_id is None else request.instance_id,
+        rack=was.rack if request.rack is None else request.rack,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        topics=was.topics if request.topics is None else request.topics,
+        regex=was.regex if request.regex is None else request.regex,
+        rebalance_timeout_ms=(
+            was.rebalance_timeout_ms if request.rebalance_timeout_ms == UNCHANGED else request.rebalance_timeout_ms
+        ),
+        assignor=was.assignor if request.assignor is None else request.assignor,
+        classic=None,
+    )
+    is_new = former.member_id not in draft.group.members
+    if is_new or metadata != was:
+        draft.write(MemberKey(draft.group.group_id, former.member_id), metadata)
+    if was.classic is not None:
+        draft.cancel_timers([former.member_id])
+    member = draft.group.members[former.member_id]
+    if is_new:
+        draft.note(Kind.JOINED, "joined", member)
+    return member
+
+
+def _take_regex(
+    draft: Draft, was: MemberMetadata, metadata: MemberMetadata, topics: GroupTopics, request: ConsumerHeartbeat
+) -> bool:
+    """Return whether the member has another regular expression, whose matches are known. Matches that are not known,
+    or are no longer right, are asked for."""
+    group, pattern = draft.group, metadata.regex
+    is_other = was.regex != pattern
+    if is_other:
+        forget_regex(draft, was.regex)
+    is_new = bool(is_other and pattern and group.regexes[pattern] == 1)
+    if is_new:
+        check_regex(pattern)
+    if group.regexes and are_due(group, topics, draft.now):
+        ask_all(draft, topics, request.reader)
+    elif is_new:
+        ask_for(draft, pattern, request.reader)
+    return is_other and (not pattern or pattern in group.resolved)
+
+
+# ---- the group ----------------------------------------------------------------------------------------------------
+
+
+def update_epoch(draft: Draft, topics: GroupTopics, *, is_changed: bool) -> None:
+    """Begin an epoch if the subscriptions have changed, or the topics that they name."""
+    group = draft.group
+    if not is_changed and group.exists and group.seen_version == topics.version:
+        return
+    topics_hash = hash_of(group.subscribed_topics(), topics)
+    if is_changed or not group.exists or topics_hash != group.group_epoch.topics_hash:
+        is_other = is_changed or not group.exists
+        cause = "a member has another subscription" if is_other else "the topics' metadata has changed"
+        draft.begin_epoch(topics_hash, cause)
+    draft.memory.append(SeenTopics(group.group_id, topics.version))
+
+
+# ---- the next step ------------------------------------------------------------------------------------------------
+
+
+def step(draft: Draft, member: ConsumerMember, owned: Partitions | None, topics: GroupTopics) -> CurrentAssignment:
+    """Take the member's next step towards its target. Return what it has then. `owned` is what it reports."""
+    group = draft.group
+
+    def is_read(topic_id: TopicId) -> bool:
+        return group.reads(member, topics.name(topic_id))
+
+    goal = Goal(group.target_epoch, group.target(member.member_id), is_read, group.owner)
+    current = reconcile(member, goal, owned)
+    if current == member.current:
+        return current
+    was = group.state
+    draft.write(CurrentKey(group.group_id, member.member_id), current)
+    timer = RevocationTimer(group.group_id, member.member_id)
+    if current.state is MemberState.UNREVOKED:
+        # A classic member has that long to join again, once its heartbeat has told it to (`classic_members`).
+        timeout_s = member.metadata.rebalance_timeout_ms / 1000
+        draft.timers[timer] = None if member.is_classic else draft.now.at + timeout_s
+        draft.note(Kind.REVOKES, f"has to give up {_named(current.revoking, topics)}", member)
+    else:
+        draft.timers[timer] = None
+        _note_step(draft, group.members[member.member_id], goal, topics)
+    if group.state is ConsumerGroupState.STABLE and was is not ConsumerGroupState.STABLE:
+        since_ms = draft.now.wall_ms if group.assigned is None else group.assigned.made_ms
+        draft.note(Kind.SETTLED, "every member has its assignment", duration_ms=max(0, draft.now.wall_ms - since_ms))
+    return current
+
+
+def _note_step(draft: Draft, member: ConsumerMember, goal: Goal, topics: GroupTopics) -> None:
+    if member.current.state is MemberState.STABLE:
+        draft.note(Kind.RECONCILED, f"has its assignment of epoch {member.epoch}", member)
+        return
+    waits = [
+        f"{topics.name(topic_id)}-{number}, which {owner} has"
+        for topic_id, number in each(goal.partitions)
+        if (owner := goal.owner(topic_id, number)) not in (None, member.member_id)
+    ]
+    draft.note(Kind.WAITS, f"waits for {_few(waits)}", member)
+
+
+def _named(partitions: EpochOfPartition, topics: GroupTopics) -> str:
+    return _few([f"{topics.name(t) or 'a deleted topic'}-{number}" for t, number in each(partitions)])
+
+
+def _few(texts: list[str]) -> str:
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return ", ".join(texts[:_NAMED]) + more
+
+
+def _session_end(settings: ConsumerSettings, now: Moment) -> float:
+    return now.at + settings.session_timeout_ms / 1000

@@ -1,0 +1,44 @@
+"""Sets of partitions by topic id: what a member is to have, and what it has, since which epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ottla_core.model import TopicId
+
+Partitions = Mapping[TopicId, frozenset[int]]
+EpochOfPartition = Mapping[TopicId, Mapping[int, int]]
+"""For each partition the member epoch at which the member got it (KIP-1251)."""
+
+NO_PARTITIONS: Final[Partitions] = {}
+NO_EPOCHS: Final[EpochOfPartition] = {}
+
+
+def each(partitions: Mapping[TopicId, frozenset[int] | Mapping[int, int]]) -> Iterator[tuple[TopicId, int]]:
+    for topic_id, numbers in partitions.items():
+        for number in numbers:
+            yield topic_id, number
+
+
+def without_epochs(partitions: EpochOfPartition) -> Partitions:
+    return {topic_id: frozenset(epochs) for topic_id, epochs in partitions.items()}
+
+
+def count(partitions: Mapping[TopicId, frozenset[int] | Mapping[int, int]]) -> int:
+    return sum(map(len, partitions.values()))
+
+
+def has_all(partitions: EpochOfPartition, some: Partitions) -> bool:
+    """Return whether all partitions of `some` are among `partitions`."""
+    return all(numbers <= partitions.get(topic_id, {}).keys() for topic_id, numbers in some.items() if numbers)
+
+
+def has_any(partitions: EpochOfPartition, some: Partitions) -> bool:
+    """Return whether a partition of `some` is among `partitions`."""
+    return any(not numbers.isdisjoint(partitions.get(topic_id, {})) for topic_id, numbers in some.items())
+
+
+def are_equal(partitions: EpochOfPartition, others: Mapping[TopicId, frozenset[int] | Mapping[int, int]]) -> bool:
+    """Return whether both are the same partitions, whatever their epochs."""
+    return {t: frozenset(n) for t, n in partitions.items() if n} == {t: frozenset(n) for t, n in others.items() if n}

@@ -1,0 +1,81 @@
+"""The next step of a member towards its target.
+
+A member's partitions never overlap with another's, and no step waits for a member that is not concerned. What a member
+does not report as given up it still owns. If it reports nothing, nothing has changed. Source: CurrentAssignmentBuilder
+of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer.member import ConsumerMember, CurrentAssignment
+from ottla_group_coordinator.machines.consumer.partitions import NO_EPOCHS, EpochOfPartition, Partitions, has_any
+from ottla_group_coordinator.machines.consumer.states import NEXT, MemberEvent, MemberState
+
+
+class Goal(NamedTuple):
+    """Where a member is to get to. `is_read` tells whether it is subscribed to a topic, `owner` whose a partition
+    is."""
+
+    epoch: int
+    partitions: Partitions
+    is_read: Callable[[TopicId], bool]
+    owner: Callable[[TopicId, int], str | None]
+
+
+def reconcile(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
+    """Return what the member has after its next step, which may be what it has now. `owned` is what it reports."""
+    current = member.current
+    is_there = current.state is MemberState.STABLE and current.epoch == goal.epoch
+    if is_there or (current.state is MemberState.UNREVOKED and _owns(current.revoking, owned)):
+        return _without_unread(current, goal, owned)
+    return _next(member, goal, owned)
+
+
+def _owns(revoking: EpochOfPartition, owned: Partitions | None) -> bool:
+    """Return whether the member still owns what it has to give up, as far as is known."""
+    return owned is None or has_any(revoking, owned)
+
+
+def _without_unread(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
+    """Have the member give up topics that it no longer reads. Its target may not know that yet."""
+    unread = {t: epochs for t, epochs in current.assigned.items() if not goal.is_read(t)}
+    if not unread:
+        return current
+    assigned = {t: epochs for t, epochs in current.assigned.items() if t not in unread}
+    revoking = _union(current.revoking, unread)
+    if not _owns(revoking, owned):
+        return current._replace(assigned=assigned)
+    return current._replace(state=NEXT[current.state, MemberEvent.MUST_REVOKE], assigned=assigned, revoking=revoking)
+
+
+def _next(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
+    current = member.current
+    target = {t: numbers for t, numbers in goal.partitions.items() if goal.is_read(t)}
+    kept: dict[TopicId, dict[int, int]] = {}
+    revoking: dict[TopicId, dict[int, int]] = {}
+    for topic_id, epochs in current.assigned.items():
+        wanted = target.get(topic_id, frozenset())
+        for number, epoch in epochs.items():
+            (kept if number in wanted else revoking).setdefault(topic_id, {})[number] = epoch
+    # It stays in its epoch until it has given these up: it commits their last offsets in it.
+    if revoking and _owns(revoking, owned):
+        return current._replace(state=NEXT[current.state, MemberEvent.MUST_REVOKE], assigned=kept, revoking=revoking)
+    waits = False
+    for topic_id, numbers in target.items():
+        for number in numbers - kept.get(topic_id, {}).keys():
+            # What the member itself has just given up is free for it.
+            if goal.owner(topic_id, number) in (None, member.member_id):
+                kept.setdefault(topic_id, {})[number] = goal.epoch
+            else:
+                waits = True
+    event = MemberEvent.MUST_WAIT if waits else MemberEvent.RECONCILED
+    previous_epoch = current.epoch if current.epoch != goal.epoch else current.previous_epoch
+    return CurrentAssignment(goal.epoch, previous_epoch, NEXT[current.state, event], kept, NO_EPOCHS)
+
+
+def _union(some: EpochOfPartition, others: EpochOfPartition) -> EpochOfPartition:
+    return {t: {**some.get(t, {}), **others.get(t, {})} for t in (*some, *(t for t in others if t not in some))}

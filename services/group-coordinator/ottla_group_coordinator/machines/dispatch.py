@@ -1,0 +1,111 @@
+"""A member's request meets a group of its own protocol, or one of the other protocol.
+
+A request of the classic protocol may come to a consumer group while that migrates, and the first request of the
+consumer protocol to a classic one. Whoever joins an empty group decides which protocol it has from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ottla_core.coordination.shard import Entry, ShardDecision
+from ottla_core.coordination.timers import Moment
+from ottla_core.errors import OttlaError
+from ottla_group_coordinator.machines.consumer.classic_members import (
+    decide_heartbeat_of_classic,
+    decide_join_of_classic,
+    decide_leave_of_classic,
+    decide_sync_of_classic,
+)
+from ottla_group_coordinator.machines.consumer.draft import Draft
+from ottla_group_coordinator.machines.consumer.errors import no_consumer_group
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
+from ottla_group_coordinator.machines.consumer.heartbeat import answer_if_quiet, decide_consumer_heartbeat
+from ottla_group_coordinator.machines.consumer.member import JOINS
+from ottla_group_coordinator.machines.consumer.requests import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    check_request,
+)
+from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.membership import (
+    CallerIdentity,
+    Join,
+    Sync,
+    decide_heartbeat,
+    decide_join,
+    decide_leave,
+    decide_sync,
+)
+from ottla_group_coordinator.machines.migration import check_upgrade, classic_tombstone, first_epoch, upgrade
+from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
+from ottla_group_coordinator.machines.shard import GroupShard
+
+
+def decide_consumer_request(
+    shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment
+) -> ShardDecision[ConsumerHeartbeatAnswer]:
+    """Decide a heartbeat of the consumer protocol. Raises GROUP_ID_NOT_FOUND, and what the group raises."""
+    settings, group = shard.settings.consumer.of(group_id), shard.consumer_group(group_id)
+    if group is not None and (quiet := answer_if_quiet(group, request, shard.topics, settings, now)) is not None:
+        return quiet
+    check_request(group_id, request, settings)
+    if group is not None:
+        return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
+    if request.epoch != JOINS:
+        raise no_consumer_group(group_id)
+    classic = shard.group_or_new(group_id)
+    group = ConsumerGroup(group_id, first_epoch(classic))
+    if classic.members:
+        check_upgrade(classic, shard.settings)
+        before = partial(upgrade, classic=classic, topics=shard.topics, settings=shard.settings)
+    else:
+        before = partial(_replace_empty, classic=classic)
+    return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now, before)
+
+
+def _replace_empty(draft: Draft, classic: Group) -> None:
+    if classic.generation or classic.pending:
+        draft.add(classic_tombstone(classic.group_id))
+
+
+def decide_join_request(shard: GroupShard, group_id: str, request: Join, now: Moment) -> ShardDecision[Any]:
+    consumers = shard.consumer_group(group_id)
+    if consumers is None:
+        return decide_join(shard.group_or_new(group_id), request, shard.settings, now)
+    if consumers.members:
+        return decide_join_of_classic(consumers, request, shard.topics, shard.settings, now)
+    classic = Group(group_id, generation=consumers.epoch, state_since_ms=now.wall_ms)
+    decision = decide_join(classic, request, shard.settings, now)
+    # The generation is written at once: a coordinator that takes over must not begin with 1 again.
+    written = replace(classic, protocol_type=request.protocol_type).record()
+    records = (*consumers.tombstones(), Entry(encode_key(GroupKey(group_id)), encode_group(written)))
+    return replace(decision, records=(*records, *decision.records))
+
+
+def decide_sync_request(shard: GroupShard, group_id: str, request: Sync, now: Moment) -> ShardDecision[Any]:
+    consumers = shard.consumer_group(group_id)
+    if consumers is not None:
+        return decide_sync_of_classic(consumers, request, shard.topics, now)
+    return decide_sync(shard.group_or_new(group_id), request, shard.settings, now)
+
+
+def decide_heartbeat_request(
+    shard: GroupShard, group_id: str, identity: CallerIdentity, generation: int, now: Moment
+) -> ShardDecision[Any]:
+    consumers = shard.consumer_group(group_id)
+    if consumers is not None:
+        return decide_heartbeat_of_classic(consumers, identity, generation, now)
+    return decide_heartbeat(shard.group_or_new(group_id), identity, generation, now)
+
+
+def decide_leave_request(
+    shard: GroupShard, group_id: str, leavers: Sequence[tuple[CallerIdentity, str]], now: Moment
+) -> ShardDecision[list[OttlaError | None]]:
+    consumers = shard.consumer_group(group_id)
+    if consumers is not None:
+        return decide_leave_of_classic(consumers, leavers, shard.topics, shard.settings, now)
+    return decide_leave(shard.group_or_new(group_id), leavers, shard.settings, now)

@@ -1,0 +1,250 @@
+"""A group changes its protocol: from the classic one to the consumer protocol, and back.
+
+A group with members changes while it goes on (`group.consumer.migration.policy`). It is upgraded by the first member
+that joins with the consumer protocol, and downgraded once the last such member has gone. In between it is a consumer
+group with classic members (`consumer.classic_members`), which neither notice nor need to stop. An empty group takes the
+protocol of whoever joins next. Epochs and generations go on either way, so an old commit is never taken for a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+from ottla_core.coordination.batches import size_limit
+from ottla_core.coordination.shard import Entry, Resolve
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import (
+    PROTOCOL_TYPE,
+    MemberAssignment,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+)
+from ottla_core.model import TopicId, TopicPartition
+from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, Draft
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
+from ottla_group_coordinator.machines.consumer.member import (
+    ClassicProtocols,
+    ConsumerMember,
+    CurrentAssignment,
+    MemberMetadata,
+)
+from ottla_group_coordinator.machines.consumer.partitions import EpochOfPartition, Partitions, each, without_epochs
+from ottla_group_coordinator.machines.consumer.records import (
+    FIRST_EPOCH,
+    CurrentKey,
+    GroupEpoch,
+    GroupEpochKey,
+    MemberKey,
+    TargetEpoch,
+    TargetEpochKey,
+    TargetKey,
+)
+from ottla_group_coordinator.machines.consumer.states import MemberState
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
+from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.members import Member
+from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.rebalance import begin
+from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
+from ottla_group_coordinator.machines.responses import rebalance_in_progress
+from ottla_group_coordinator.machines.states import GroupState
+from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer, Transition
+
+_DOWNGRADED: Final = "the last member of the consumer protocol has gone, and the others use the classic one"
+
+
+def first_epoch(classic: Group) -> int:
+    return max(FIRST_EPOCH, classic.generation)
+
+
+def classic_tombstone(group_id: str) -> Entry:
+    return Entry(encode_key(GroupKey(group_id)), None)
+
+
+# ---- upgrade ------------------------------------------------------------------------------------------------------
+
+
+def check_upgrade(classic: Group, settings: GroupSettings) -> None:
+    """Raise GROUP_ID_NOT_FOUND unless the group, which has members, may change to the consumer protocol."""
+    consumer = settings.consumer.of(classic.group_id)
+    if not consumer.migration_policy.may_upgrade:
+        raise _stays_classic(
+            classic.group_id,
+            f"group.consumer.migration.policy is {consumer.migration_policy.value}",
+            "stop all of its members first, or set the policy to bidirectional",
+        )
+    if not classic.is_consumers:
+        raise _stays_classic(
+            classic.group_id, f"its protocol type is {classic.protocol_type!r}", "choose another group.id"
+        )
+    if len(classic.members) > consumer.max_size:
+        raise _stays_classic(
+            classic.group_id,
+            f"it has {len(classic.members)} members, more than group.consumer.max.size",
+            "raise group.consumer.max.size, or run fewer members",
+        )
+
+
+def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSettings) -> None:
+    """Make the classic group's members those of the draft's group, with what they have. Raises GROUP_ID_NOT_FOUND."""
+    group = draft.group
+    for member in classic.members.values():
+        for waiting in (member.joining, member.syncing):
+            if waiting is not None:
+                draft.effects.append(Resolve(waiting, rebalance_in_progress(group.group_id)))
+        _take_over(draft, member, classic, topics)
+    draft.timers[RebalanceTimer(group.group_id)] = None
+    topics_hash = hash_of(group.subscribed_topics(), topics)
+    draft.write(GroupEpochKey(group.group_id), GroupEpoch(first_epoch(classic), topics_hash, draft.now.wall_ms))
+    draft.write(TargetEpochKey(group.group_id), TargetEpoch(first_epoch(classic)))
+    draft.add(classic_tombstone(group.group_id))
+    size_bytes = size_limit(draft.records())
+    if size_bytes > settings.max_record_bytes:
+        raise _stays_classic(
+            group.group_id,
+            f"the records of its {len(classic.members)} members take {size_bytes} bytes, and a batch in the log holds "
+            f"{settings.max_record_bytes}",
+            "stop all of its members first, or run fewer members",
+        )
+    draft.note(Kind.MIGRATED, "the first member of the consumer protocol has joined; the group was a classic one")
+
+
+def _take_over(draft: Draft, member: Member, classic: Group, topics: GroupTopics) -> None:
+    group, group_id, member_id = draft.group, draft.group.group_id, member.member_id
+    try:
+        first = next(iter(member.protocols.values()), b"")
+        subscription = decode_subscription(member.metadata(classic.protocol) or first)
+        made = decode_assignment(member.assignment)
+    except OttlaError as error:
+        raise _stays_classic(
+            group_id, f"the data of its member {member_id} can't be read: {error.message}", "stop that member first"
+        ) from error
+    if made.user_data:
+        raise _stays_classic(
+            group_id,
+            f"the assignment of its member {member_id} has data of a custom assignor, which would be lost",
+            "stop all of its members first, or change to an assignor that keeps no data",
+        )
+    protocols = ClassicProtocols(member.session_timeout_ms, tuple(member.protocols.items()))
+    metadata = MemberMetadata(
+        member.instance_id,
+        subscription.rack,
+        member.client_id,
+        member.client_host,
+        frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=protocols,
+    )
+    assigned: dict[TopicId, dict[int, int]] = {}
+    for topic_id, number in each(partitions_of(made.partitions, topics)):
+        # A leader may have assigned a partition twice. Only one member can own it here.
+        if group.owner(topic_id, number) is None:
+            assigned.setdefault(topic_id, {})[number] = classic.generation
+    current = CurrentAssignment(classic.generation, classic.generation, MemberState.STABLE, assigned)
+    draft.write(MemberKey(group_id, member_id), metadata)
+    draft.write(TargetKey(group_id, member_id), without_epochs(assigned))
+    draft.write(CurrentKey(group_id, member_id), current)
+    draft.timers[SessionTimer(group_id, member_id)] = None
+    draft.timers[ConsumerSessionTimer(group_id, member_id)] = draft.now.at + member.session_timeout_ms / 1000
+
+
+def partitions_of(named: tuple[TopicPartition, ...], topics: GroupTopics) -> Partitions:
+    """Return those of the partitions that exist, by the ids of their topics."""
+    found: dict[TopicId, frozenset[int]] = {}
+    by_topic: dict[str, set[int]] = {}
+    for name, number in named:
+        by_topic.setdefault(name, set()).add(number)
+    for name, numbers in by_topic.items():
+        topic = topics.get(name)
+        if topic is not None and (existing := {n for n in numbers if 0 <= n < topic.partition_count}):
+            found[topic.id] = frozenset(existing)
+    return found
+
+
+def named_partitions(partitions: Partitions | EpochOfPartition, topics: GroupTopics) -> bytes:
+    """Return partitions as a classic member is told them. Those of topics that are gone are left out."""
+    named = ((topics.name(topic_id), number) for topic_id, number in each(partitions))
+    return encode_assignment(MemberAssignment(tuple(TopicPartition(name, n) for name, n in named if name is not None)))
+
+
+def _stays_classic(group_id: str, reason: str, hint: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"group {group_id} uses the classic protocol and can't change to the consumer protocol: {reason}",
+        hint=hint,
+    )
+
+
+# ---- downgrade ----------------------------------------------------------------------------------------------------
+
+
+def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
+    """Return whether the group, as it is now, has only classic members, and may be a classic group again."""
+    return (
+        0 < len(group.members) == group.classic_members <= settings.max_size
+        and settings.consumer.of(group.group_id).migration_policy.may_downgrade
+    )
+
+
+class Rejoining(NamedTuple):
+    """A member whose join, under this key, makes its group a classic one. It has joined again already."""
+
+    member_id: str
+    key: Hashable
+
+
+def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joining: Rejoining | None = None) -> bool:
+    """Make the draft's group a classic one, whose members then join again and share everything. Return False if its
+    records would not go into a batch, and then nothing has changed."""
+    group = draft.group
+    classic = _classic(group, topics)
+    tombstones = group.tombstones()
+    written = Entry(encode_key(GroupKey(group.group_id)), encode_group(classic.record()))
+    if size_limit((*tombstones, written)) > settings.max_record_bytes:
+        return False
+    for entry in (*tombstones, written):
+        draft.add(entry)
+    draft.cancel_timers(group.members)
+    step = Transition(classic, draft.now)
+    for member in list(step.group.members.values()):
+        step.start_session(member)
+    step.note(Kind.MIGRATED, _DOWNGRADED)
+    if joining is not None:
+        step.change(step.group.members[joining.member_id], joining=joining.key)
+        step.end_session(joining.member_id)
+    begin(step, _DOWNGRADED, settings.initial_rebalance_delay_ms)
+    decision = step.decision(None)
+    for record in decision.records:
+        assert isinstance(record, Entry)
+        draft.add(record)
+    draft.memory.extend(decision.memory)
+    draft.timers.update(decision.timers)
+    draft.effects.extend(decision.effects)
+    return True
+
+
+def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:
+    classic = Group(group.group_id, GroupState.STABLE, PROTOCOL_TYPE, group.epoch)
+    for member in group.members.values():
+        classic.members.put(_classic_member(member, group, topics))
+    classic.leader = next(iter(classic.members))
+    classic.protocol = classic.members.vote()
+    return classic
+
+
+def _classic_member(member: ConsumerMember, group: ConsumerGroup, topics: GroupTopics) -> Member:
+    metadata = member.metadata
+    assert metadata.classic is not None
+    return Member(
+        member.member_id,
+        metadata.instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.rebalance_timeout_ms,
+        metadata.classic.session_timeout_ms,
+        dict(metadata.classic.protocols),
+        named_partitions(group.target(member.member_id), topics),
+    )

@@ -1,0 +1,141 @@
+"""A shard with a group of the consumer protocol, as its members see it."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from groups import Shard, id_of
+
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
+from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES, ConsumerMember
+from ottla_group_coordinator.machines.consumer.partitions import Partitions
+from ottla_group_coordinator.machines.consumer.regexes import decide_resolved
+from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings
+from ottla_group_coordinator.machines.dispatch import decide_consumer_request
+from ottla_group_coordinator.machines.membership import GroupSettings
+
+AT_ONCE = ConsumerSettings(assignment_interval_ms=0)
+
+
+def settings(**more: Any) -> GroupSettings:
+    """Settings of a shard in which a target is made at once."""
+    return GroupSettings(consumer=ConsumerGroupsSettings(ConsumerSettings(**{"assignment_interval_ms": 0, **more})))
+
+
+def partitions(**numbers: Any) -> Partitions:
+    return {id_of(topic): frozenset(those) for topic, those in numbers.items() if those}
+
+
+def flat(found: Any) -> set[tuple[TopicId, int]]:
+    return {(topic_id, number) for topic_id, numbers in found.items() for number in numbers}
+
+
+class ConsumerShard(Shard):
+    """`beat` sends a heartbeat and gives its answer, or the error that it is."""
+
+    checks_purity = False
+    """It tells whether each heartbeat is checked to change nothing before its decision is taken."""
+
+    def consumers(self, name: str = "g") -> ConsumerGroup:
+        group = self.machine.consumer_group(name)
+        assert group is not None, f"there is no consumer group {name}"
+        return group
+
+    def member(self, member_id: str) -> ConsumerMember:
+        return self.consumers().members[member_id]
+
+    def beat(self, member_id: str, epoch: int = JOINS, *, group: str = "g", **more: Any) -> Any:
+        """Send a heartbeat, with what a member says when it joins unless the epoch is another one."""
+        joining: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "topics": frozenset("t"), "owned": {}}
+        fields: dict[str, Any] = {"client_id": "client", **(joining if epoch == JOINS else {}), **more}
+        fields = {name: value for name, value in fields.items() if value is not LEFT_OUT}
+        if isinstance(fields.get("topics"), str | list | tuple):
+            fields["topics"] = frozenset(fields["topics"])
+        asked = ConsumerHeartbeat(member_id, epoch, **fields)
+        if not self.checks_purity:
+            return self._try(lambda: decide_consumer_request(self.machine, group, asked, self.now))
+        before = deepcopy(self._seen(group))
+        try:
+            decided = decide_consumer_request(self.machine, group, asked, self.now)
+        except OttlaError as error:
+            return error
+        finally:
+            assert self._seen(group) == before, "a decision has changed the group"
+        return self.take(decided)
+
+    def _seen(self, name: str) -> Any:
+        group = self.machine.consumer_group(name)
+        return None if group is None else vars(group)
+
+    def resolve(self) -> None:
+        """Find the matches that were asked for, as the service does."""
+        while self.asked:
+            asked = self.asked.pop()
+            group = self.machine.consumer_group(asked.group)
+            if group is None:
+                continue
+            found = {
+                pattern: frozenset(name for name in self.known.topics if re.fullmatch(pattern, name))
+                for pattern in asked.patterns or tuple(group.regexes)
+            }
+            self.take(decide_resolved(group, found, self.known.names_version, self.known, self.now))
+
+
+LEFT_OUT = object()
+
+
+@dataclass
+class Client:
+    """A member as a client is one: it owns what it was given, once it has given up the rest."""
+
+    shard: ConsumerShard
+    member_id: str
+    epoch: int = JOINS
+    owned: Partitions = field(default_factory=dict)
+    told: Partitions = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+    loses: bool = False
+    """It does not get its next response."""
+
+    def beat(self, **more: Any) -> Any:
+        """Send a heartbeat and follow its response. A member that is fenced joins again at its next one."""
+        if self.epoch == JOINS:
+            self.owned, more = {}, {**self.more, **more}
+        else:
+            more = {"owned": self.owned, **more}
+        answer = self.shard.beat(self.member_id, self.epoch, **more)
+        if self.loses:
+            self.loses = False
+        elif isinstance(answer, ConsumerHeartbeatAnswer):
+            self.epoch = answer.epoch
+            if answer.assignment is not None:
+                self.told = answer.assignment
+        else:
+            self.epoch, self.owned, self.told = JOINS, {}, {}
+        return answer
+
+    def settle(self) -> None:
+        """Own what it was told to."""
+        self.owned = self.told
+
+    def leave(self) -> Any:
+        answer = self.shard.beat(self.member_id, LEAVES)
+        self.epoch, self.owned, self.told = JOINS, {}, {}
+        return answer
+
+
+def settle(*clients: Client, rounds: int = 12) -> None:
+    """Let members send heartbeats until none of them has anything to do."""
+    for _ in range(rounds):
+        for client in clients:
+            client.beat()
+            client.settle()
+            client.shard.resolve()
+    group = clients[0].shard.consumers()
+    assert group.state.value == "Stable", (group.state, group.members)

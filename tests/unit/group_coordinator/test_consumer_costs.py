@@ -1,0 +1,107 @@
+"""What a request costs follows its work, not the size of the group."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+from consumer_groups import ConsumerShard, settings
+from groups import Shard
+
+from ottla_group_coordinator.machines.consumer.member import LEAVES
+
+
+def calls(act: Any) -> int:
+    """Count the calls inside the coordinator."""
+    found = 0
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal found
+        found += event == "call" and "ottla_group_coordinator" in frame.f_code.co_filename
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def group_of(members: int, **more: Any) -> ConsumerShard:
+    """A group whose members have joined, and whose next target is not due yet."""
+    shard = ConsumerShard(settings(assignment_interval_ms=10_000))
+    shard.known.put("t", members)
+    for n in range(members):
+        shard.beat(f"m{n}", **more)
+    return shard
+
+
+def stable_group_of(members: int) -> ConsumerShard:
+    shard = group_of(members)
+    shard.sleep(20)
+    for _ in range(2):
+        for n in range(members):
+            member = shard.member(f"m{n}")
+            shard.beat(f"m{n}", member.epoch, owned={t: frozenset(e) for t, e in member.current.assigned.items()})
+    assert shard.consumers().state.value == "Stable"
+    return shard
+
+
+@pytest.fixture(scope="module")
+def large() -> ConsumerShard:
+    return stable_group_of(2_000)
+
+
+def test_a_quiet_heartbeat_costs_no_more_calls_than_a_classic_one(large: ConsumerShard) -> None:
+    classic = Shard()
+    member_id, *_ = classic.stable(2)
+    of_classic = calls(lambda: classic.heartbeat(member_id, 1))
+    epoch = large.consumers().epoch
+    of_consumer = calls(lambda: large.beat("m7", epoch))
+    small = stable_group_of(3)
+    epoch = small.consumers().epoch
+    assert of_consumer == calls(lambda: small.beat("m1", epoch))
+    assert of_consumer <= of_classic + 12
+
+
+def test_a_quiet_heartbeat_writes_and_copies_nothing(large: ConsumerShard) -> None:
+    before, members = len(large.log), large.consumers().members
+    epoch = large.consumers().epoch
+    large.beat("m7", epoch)
+    assert len(large.log) == before
+    assert large.consumers().members is members
+
+
+def test_a_join_while_a_target_is_not_due_costs_the_same_in_any_group() -> None:
+    small, wide = group_of(10), group_of(1_000)
+    assert calls(lambda: wide.beat("new")) <= calls(lambda: small.beat("new")) + 5
+    assert calls(lambda: wide.beat("new", LEAVES)) <= calls(lambda: small.beat("new", LEAVES)) + 5
+
+
+def test_a_member_that_waits_costs_what_it_waits_for() -> None:
+    small, wide = group_of(10), group_of(1_000)
+    for shard in (small, wide):
+        shard.sleep(20)
+        shard.beat("m1", 2)
+    assert calls(lambda: wide.beat("m1", 3)) <= calls(lambda: small.beat("m1", 3)) + 5
+
+
+def test_members_with_one_subscription_share_its_topics() -> None:
+    shard = group_of(50, topics=[f"topic{n}" for n in range(100)])
+    assert len({id(member.metadata.topics) for member in shard.consumers().members.values()}) == 1
+
+
+def test_a_heartbeat_costs_the_same_with_many_expressions() -> None:
+    few, many = (ConsumerShard(settings(assignment_interval_ms=10_000)) for _ in range(2))
+    for shard, members in ((few, 3), (many, 1_000)):
+        for n in range(members):
+            shard.beat(f"m{n}", topics=(), regex=f"x{n}")
+        shard.resolve()
+        shard.sleep(20)
+        shard.beat("m1", 2)
+        shard.beat("m1", shard.member("m1").epoch)
+        shard.asked.clear()
+    costs = [calls(lambda s=shard: s.beat("m1", s.member("m1").epoch)) for shard in (few, many)]
+    assert costs[0] == costs[1]

@@ -1,0 +1,211 @@
+"""Random histories of a consumer group's members: no partition has two owners, and the group always settles."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from copy import deepcopy
+from typing import cast
+
+import pytest
+from consumer_groups import Client, ConsumerShard, flat, settings, settle
+
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES_FOR_NOW
+from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
+
+STEPS = 120
+
+
+class Members:
+    """Clients that come and go. Each owns what it was told once it has taken its step."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.shard = ConsumerShard(settings(assignment_interval_ms=self.chance.choice([0, 1_500])))
+        self.shard.checks_purity = True
+        self.clients: list[Client] = []
+        self.count = 0
+
+    def act(self) -> None:
+        acts: list[tuple[int, Callable[[], object]]] = [
+            (2, self.join),
+            (14, self.beat),
+            (8, self.take_step),
+            (3, self.lose_response),
+            (1, self.leave),
+            (1, self.come_back),
+            (1, self.subscribe),
+            (1, self.change_topics),
+            (1, self.vanish),
+            (2, lambda: self.shard.sleep(self.chance.uniform(0.1, 8))),
+            (1, self.take_over),
+            (2, lambda: self.shard.resolve()),
+        ]
+        self.chance.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
+
+    def join(self) -> None:
+        if len(self.clients) < 6:
+            self.count += 1
+            static = {"instance_id": f"i{self.count % 3}"} if self.chance.random() < 0.4 else {}
+            assignor = {"assignor": self.chance.choice(["uniform", "range"])} if self.chance.random() < 0.3 else {}
+            client = Client(self.shard, f"m{self.count}", more={**static, **assignor, **self.subscription()})
+            self.clients.append(client)
+            client.beat()
+
+    def subscription(self) -> dict[str, object]:
+        if self.chance.random() < 0.3:
+            return {"topics": frozenset(), "regex": self.chance.choice(["t.*", "[tu]", "x"])}
+        return {"topics": frozenset(self.chance.choice([["t"], ["u"], ["t", "u"], ["t", "x"]])), "regex": ""}
+
+    def one(self) -> Client | None:
+        return self.chance.choice(self.clients) if self.clients else None
+
+    def beat(self) -> None:
+        if (client := self.one()) is not None:
+            client.beat()
+
+    def take_step(self) -> None:
+        if (client := self.one()) is not None:
+            client.settle()
+
+    def lose_response(self) -> None:
+        if (client := self.one()) is not None:
+            client.loses = True
+            client.beat()
+
+    def leave(self) -> None:
+        if (client := self.one()) is not None:
+            client.leave()
+            self.clients.remove(client)
+
+    def come_back(self) -> None:
+        """A static member goes and comes back, with its own id or with a new one."""
+        client = self.one()
+        if client is None or "instance_id" not in client.more or client.epoch == JOINS:
+            return
+        answer = self.shard.beat(client.member_id, LEAVES_FOR_NOW, instance_id=client.more["instance_id"])
+        if isinstance(answer, ConsumerHeartbeatAnswer):
+            self.clients.remove(client)
+            self.count += 1
+            member_id = client.member_id if self.chance.random() < 0.5 else f"m{self.count}"
+            self.clients.append(Client(self.shard, member_id, more=client.more))
+            self.clients[-1].beat()
+
+    def subscribe(self) -> None:
+        if (client := self.one()) is not None and client.epoch != JOINS:
+            changed = self.subscription()
+            client.more |= changed
+            client.beat(**changed)
+
+    def change_topics(self) -> None:
+        name = self.chance.choice(["t", "u", "x"])
+        topic = self.shard.known.get(name)
+        if topic is not None and self.chance.random() < 0.4:
+            self.shard.known.delete(name)
+        elif topic is None:
+            self.shard.known.put(name, 3, life=self.chance.randrange(99))
+        else:
+            self.shard.known.topics[name] = topic.__class__(name, topic.id, topic.partition_count + 1)
+            self.shard.known.version += 1
+
+    def vanish(self) -> None:
+        if (client := self.one()) is not None:
+            self.clients.remove(client)
+
+    def take_over(self) -> None:
+        self.shard = cast("ConsumerShard", self.shard.reloaded())
+        self.shard.checks_purity = True
+        for client in self.clients:
+            client.shard = self.shard
+
+    # ---- what holds -----------------------------------------------------------------------------------------------
+
+    def check_owners(self) -> None:
+        """A partition that a client owns in an epoch that the coordinator takes is no other client's."""
+        group = self.shard.machine.consumer_group("g")
+        if group is None:
+            return
+        owners: dict[tuple[TopicId, int], str] = {}
+        for client in self.clients:
+            member = group.members.get(client.member_id)
+            if member is None or client.epoch not in (member.epoch, member.current.previous_epoch):
+                continue  # it is fenced at its next request, and none of its commits is taken
+            for partition in flat(client.owned):
+                assert partition not in owners, f"{client.member_id} and {owners[partition]} own {partition}"
+                owners[partition] = client.member_id
+        assigned: dict[tuple[TopicId, int], str] = {}
+        for member in group.members.values():
+            for partition in flat(member.current.assigned) | flat(member.current.revoking):
+                assert partition not in assigned
+                assigned[partition] = member.member_id
+                assert group.owner(*partition) == member.member_id
+        assert group.resolved.keys() <= group.regexes.keys(), "matches go with the last member that has the expression"
+        assert 0 not in [client.epoch for client in self.clients if client.told], "it has joined"
+
+    def check_replay(self) -> None:
+        """The state is what another coordinator reads in the log, in whatever order it reads it."""
+        there = ConsumerShard(self.shard.settings, self.shard.log, self.shard.known)
+        mine, others = (each.machine.consumer_group("g") for each in (self.shard, there))
+        if mine is None or others is None:
+            assert mine is others
+            return
+        hidden = {"seen_version", "asked"}  # it looks at these again
+        assert {k: v for k, v in vars(mine).items() if k not in hidden} == {
+            k: v for k, v in vars(others).items() if k not in hidden
+        }
+
+    def check_settles(self) -> None:
+        """Members that go on have all partitions of what they read before long, and each has one reader."""
+        for client in self.clients:
+            client.loses = False
+        for _ in range(16):
+            for client in self.clients:
+                client.beat()
+                client.settle()
+            self.shard.resolve()
+            self.shard.sleep(5)
+        settled = [client for client in self.clients if client.epoch != JOINS]
+        if not settled:
+            return
+        settle(*settled, rounds=3)
+        group = self.shard.consumers()
+        assert set(group.members) == {client.member_id for client in settled}
+        read = {t for m in group.members.values() for t in self.shard.known.topics if group.reads(m, t)}
+        wanted = {
+            (topic.id, number)
+            for name in read
+            for topic in [self.shard.known.topics[name]]
+            for number in range(topic.partition_count)
+        }
+        owned = [partition for client in settled for partition in flat(client.owned)]
+        assert len(owned) == len(set(owned))
+        assert set(owned) == wanted, "each partition that a member reads has a reader"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_members_share_the_partitions_whatever_happens(seed: int) -> None:
+    members = Members(seed)
+    for step in range(STEPS):
+        members.act()
+        members.check_owners()
+        if step % 10 == 0:
+            members.check_replay()
+    members.check_replay()
+    members.check_settles()
+
+
+def test_what_is_refused_is_undone() -> None:
+    """A decision that raises leaves no trace, although it has changed the group on its way."""
+    members = Members(1)
+    for _ in range(30):
+        members.join()
+        members.beat()
+        members.take_step()
+    before = deepcopy(vars(members.shard.consumers()))
+    client = members.clients[0]
+    answer = members.shard.beat(client.member_id, client.epoch, topics=["u"], regex="(")
+    assert isinstance(answer, OttlaError)
+    members.check_replay()
+    assert vars(members.shard.consumers()) == before

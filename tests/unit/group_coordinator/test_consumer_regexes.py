@@ -1,0 +1,177 @@
+"""Regular expressions in consumer groups: resolved once for all members, refreshed, and forgotten with the last one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from consumer_groups import Client, ConsumerShard, partitions, settings, settle
+from groups import code
+from images import image_of, with_topic
+from waiting import until
+
+from ottla_core.errors import ErrorCode
+from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.resource import PatternType, ResourceType
+from ottla_group_coordinator.machines.consumer.member import LEAVES
+from ottla_group_coordinator.machines.consumer.regexes import REFRESH_S, ResolveRegexes
+from ottla_group_coordinator.machines.consumer.requests import Reader
+from ottla_group_coordinator.regex_resolver import RegexResolver
+from ottla_proto.operation import Operation
+
+REGEX: dict[str, Any] = {"topics": frozenset(), "regex": "[tu]"}
+
+
+@pytest.fixture
+def shard() -> ConsumerShard:
+    return ConsumerShard(settings())
+
+
+def test_a_member_gets_what_its_expression_matches_once_that_is_known(shard: ConsumerShard) -> None:
+    assert shard.beat("m1", **REGEX).assignment == {}
+    assert shard.asked == [ResolveRegexes("g", (), None)]
+    shard.resolve()
+    answer = shard.beat("m1", 2)
+    assert (answer.epoch, answer.assignment) == (3, partitions(t=range(4), u=range(4)))
+
+
+def test_members_with_one_expression_share_its_matches(shard: ConsumerShard) -> None:
+    settle(Client(shard, "m1", more=REGEX))
+    epoch = shard.consumers().epoch
+    shard.beat("m2", **REGEX)
+    assert shard.asked == []
+    assert shard.consumers().epoch == epoch + 1
+
+
+def test_a_further_expression_is_resolved_at_once(shard: ConsumerShard) -> None:
+    settle(Client(shard, "m1", more=REGEX))
+    shard.beat("m2", topics=(), regex="t.*")
+    assert shard.asked == [ResolveRegexes("g", ("t.*",), None)]
+
+
+def test_new_topics_are_found_after_ten_seconds_and_begin_an_epoch(shard: ConsumerShard) -> None:
+    member = Client(shard, "m1", more={"topics": frozenset(), "regex": "[a-z]"})
+    settle(member)
+    epoch = shard.consumers().epoch
+    shard.known.put("z", 2)
+    member.beat()
+    shard.known.put("y", 2)
+    member.beat()
+    assert len(shard.asked) <= 1, "it was refreshed a moment ago"
+    shard.sleep(REFRESH_S)
+    member.beat()
+    shard.resolve()
+    assert shard.consumers().epoch > epoch
+    settle(member)
+    assert set(member.owned) == set(partitions(t=[0], u=[0], z=[0], y=[0]))
+
+
+def test_matches_that_stay_the_same_write_nothing(shard: ConsumerShard) -> None:
+    member = Client(shard, "m1", more=REGEX)
+    settle(member)
+    shard.known.put("other", 2)
+    before = len(shard.log)
+    shard.sleep(REFRESH_S)
+    member.beat()
+    assert shard.asked
+    shard.resolve()
+    member.beat()
+    assert len(shard.log) == before
+
+
+@pytest.mark.parametrize("go", ["leave", "session", "change", "forget"])
+def test_matches_go_with_the_last_member_that_has_the_expression(shard: ConsumerShard, go: str) -> None:
+    first, second = Client(shard, "m1", more=REGEX), Client(shard, "m2", more=REGEX)
+    settle(first, second)
+    first.leave()
+    assert list(shard.consumers().resolved) == ["[tu]"]
+    match go:
+        case "leave":
+            second.leave()
+        case "session":
+            shard.sleep(46)
+        case "change":
+            second.beat(regex="x")
+        case "forget":
+            second.beat(regex="", topics=["t"])
+    assert not shard.consumers().resolved
+    assert not shard.consumers()._matched
+
+
+def test_an_expression_that_is_resolved_late_is_not_taken_in(shard: ConsumerShard) -> None:
+    shard.beat("m1", **REGEX)
+    shard.beat("m2")
+    shard.beat("m1", LEAVES)
+    epoch = shard.consumers().epoch
+    shard.resolve()
+    assert not shard.consumers().resolved
+    assert shard.consumers().epoch == epoch
+
+
+def test_an_invalid_expression_is_refused_before_anything_is_written(shard: ConsumerShard) -> None:
+    for pattern in ("(", "a{9999}", "(?<=a)b"):
+        assert code(shard.beat("m1", topics=(), regex=pattern)) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert shard.log == []
+    assert shard.machine.consumer_group("g") is None
+
+
+def test_a_new_owner_asks_for_what_is_not_resolved(shard: ConsumerShard) -> None:
+    shard.beat("m1", **REGEX)
+    shard = ConsumerShard(shard.settings, shard.log, shard.known)
+    shard.beat("m1", 2)
+    assert shard.asked == [ResolveRegexes("g", (), None)]
+
+
+# ---- the service's part ---------------------------------------------------------------------------------------------
+
+
+class Service:
+    """A resolver with a shard and an image."""
+
+    def __init__(self) -> None:
+        self.shard = ConsumerShard(settings())
+        self.image = with_topic(with_topic(image_of(1), "t", 4, number=1), "u", 4, number=2)
+        shards: Any = SimpleNamespace(ask=self._ask)
+        self.resolver = RegexResolver(shards, lambda: self.image)
+        self.decided: list[str] = []
+
+    async def _ask(self, group: str, decide: Any, *, timeout: float) -> Any:
+        self.decided.append(group)
+        return self.shard.take(decide(self.shard.machine, self.shard.now))
+
+    async def resolved(self) -> dict[str, set[str]]:
+        for effect in self.shard.asked:
+            self.resolver.on_effect(0, 1, effect)
+        self.shard.asked.clear()
+        await until(lambda: self.resolver._task is None or self.resolver._task.done())
+        return {pattern: set(found.topics) for pattern, found in self.shard.consumers().resolved.items()}
+
+
+async def test_an_expression_matches_whole_names() -> None:
+    service = Service()
+    service.image = with_topic(service.image, "tt", 1, number=3)
+    service.shard.beat("m1", **REGEX)
+    assert await service.resolved() == {"[tu]": {"t", "u"}}
+
+
+async def test_a_reader_matches_only_what_it_may_describe() -> None:
+    service = Service()
+    acl = Acl(ResourceType.TOPIC, "u", PatternType.LITERAL, "User:alice", "*", Operation.DESCRIBE, Permission.ALLOW)
+    service.image = replace(service.image, acls={b"a" * 16: acl}, acls_revision=1)
+    service.shard.beat("m1", **REGEX, reader=Reader("User:alice", "10.0.0.1"))
+    assert await service.resolved() == {"[tu]": {"u"}}
+    service.shard.beat("m2", topics=(), regex="t|u", reader=Reader("User:alice", "10.0.0.1", sees_unlisted=True))
+    assert (await service.resolved())["t|u"] == {"t", "u"}
+
+
+async def test_a_group_with_many_expressions_holds_up_no_other() -> None:
+    service = Service()
+    for n in range(100):
+        service.shard.beat(f"m{n}", topics=(), regex=f"t{{{n % 9 + 1}}}|{n}")
+    service.shard.beat("other", group="h", **REGEX)
+    assert len(await service.resolved()) == 100
+    assert service.shard.consumers("h").resolved
+    last = {group: place for place, group in enumerate(service.decided)}
+    assert last["h"] < last["g"]

@@ -1,0 +1,67 @@
+"""What holds for one consumer group follows from the process, the cluster and the group, in this order."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla_core.configs.config_table import BROKER_CONFIGS
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_group_coordinator.machines.consumer.assignors import ASSIGNORS
+from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings, MigrationPolicy
+
+SHORT = GroupCoordinatorConfig(group_consumer_min_session_timeout_ms=1_000, group_consumer_session_timeout_ms=6_000)
+
+
+def test_the_defaults_of_the_process_are_those_of_the_settings() -> None:
+    assert GroupCoordinatorConfig().groups().consumer.cluster == ConsumerSettings()
+
+
+def test_the_cluster_overrides_the_process() -> None:
+    altered = {
+        "group.consumer.session.timeout.ms": "7000",
+        "group.consumer.assignors": "range",
+        "group.consumer.migration.policy": "upgrade",
+        "group.consumer.max.size": "3",
+    }
+    settings = SHORT.with_cluster(altered).groups().consumer.cluster
+    assert (settings.session_timeout_ms, settings.max_size) == (7_000, 3)
+    assert (settings.assignors, settings.migration_policy) == (("range",), MigrationPolicy.UPGRADE)
+
+
+def test_a_group_overrides_the_cluster_within_its_bounds() -> None:
+    own = {"consumer.session.timeout.ms": "8000", "consumer.assignment.interval.ms": "20000"}
+    settings, said = SHORT.consumer_group(own)
+    assert (settings.session_timeout_ms, settings.assignment_interval_ms) == (8_000, 15_000)
+    assert settings.heartbeat_interval_ms == 5_000
+    assert said == ["consumer.assignment.interval.ms=20000 is outside the cluster's bounds; 15000 holds instead"]
+
+
+def test_a_group_may_choose_among_the_assignors_that_exist() -> None:
+    assert set(BROKER_CONFIGS["group.consumer.assignors"].choices) == set(ASSIGNORS)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GroupCoordinatorConfig(group_consumer_session_timeout_ms=6_000),
+        GroupCoordinatorConfig(group_consumer_assignors=("sticky",)),
+        GroupCoordinatorConfig(group_consumer_assignors=()),
+        GroupCoordinatorConfig(group_consumer_migration_policy="both"),
+    ],
+    ids=["below the bound", "unknown assignor", "no assignor", "unknown policy"],
+)
+def test_settings_that_can_not_hold_are_refused(config: GroupCoordinatorConfig) -> None:
+    with pytest.raises(OttlaError) as refused:
+        config.groups()
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_policy_says_which_ways_are_open() -> None:
+    ways = {policy.value: (policy.may_upgrade, policy.may_downgrade) for policy in MigrationPolicy}
+    assert ways == {
+        "disabled": (False, False),
+        "downgrade": (False, True),
+        "upgrade": (True, False),
+        "bidirectional": (True, True),
+    }

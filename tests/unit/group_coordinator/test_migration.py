@@ -1,0 +1,376 @@
+"""A group changes its protocol while it goes on, both ways, and when it is empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from consumer_groups import Client, ConsumerShard, flat, partitions, settings, settle
+from groups import WAITS, code, subscription
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import (
+    MemberAssignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
+from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
+from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState
+from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
+from ottla_group_coordinator.machines.states import GroupState
+
+
+def migrating(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL, **more: Any) -> GroupSettings:
+    consumer = ConsumerSettings(assignment_interval_ms=0, migration_policy=policy)
+    return GroupSettings(initial_rebalance_delay_ms=0, consumer=ConsumerGroupsSettings(consumer), **more)
+
+
+@pytest.fixture
+def shard() -> ConsumerShard:
+    return ConsumerShard(migrating())
+
+
+def assigned(*numbers: int, topic: str = "t", user_data: bytes = b"") -> bytes:
+    return encode_assignment(MemberAssignment(tuple(TopicPartition(topic, n) for n in numbers), user_data))
+
+
+def classic_group(shard: ConsumerShard, *assignments: bytes, static: bool = False, **more: Any) -> list[str]:
+    """Make a stable classic group with a member for each assignment."""
+    members: list[str] = []
+    for n, _ in enumerate(assignments):
+        identity = {"instance_id": f"i{n}"} if static else {}
+        assert shard.join(key=f"j{n}", **identity, **more) is WAITS
+        for m in members:
+            shard.join(m, key=f"j{n}-{m}", **({"instance_id": f"i{members.index(m)}"} if static else {}), **more)
+        joined = shard.answers[f"j{n}"]
+        members.append(joined.member_id)
+    group = shard.group()
+    assert group.leader == members[0]
+    for n, m in reversed(list(enumerate(members))):
+        parts = dict(zip(members, assignments, strict=True)) if n == 0 else None
+        shard.sync(m, group.generation, parts, key=f"s{m}", **({"instance_id": f"i{n}"} if static else {}))
+    assert shard.group().state is GroupState.STABLE
+    return members
+
+
+class ClassicClient:
+    """A client of the classic protocol that gives up only what it is told to (KIP-429)."""
+
+    def __init__(self, shard: ConsumerShard, member_id: str, generation: int, owned: set[TopicPartition]) -> None:
+        self.shard, self.member_id, self.generation, self.owned = shard, member_id, generation, owned
+        self.count = 0
+
+    def go_on(self) -> None:
+        """Send a heartbeat, and join and synchronize if it says so."""
+        told = self.shard.heartbeat(self.member_id, self.generation)
+        if told is None:
+            return
+        assert code(told) == ErrorCode.REBALANCE_IN_PROGRESS
+        data = encode_subscription(Subscription(("t",), owned=tuple(sorted(self.owned)), generation=self.generation))
+        self.count += 1
+        key = f"{self.member_id}-{self.count}-{self.shard.at}-{len(self.shard.log)}"
+        joined = self.shard.join(self.member_id, key=key, protocols={"range": data})
+        assert isinstance(joined, Joined), joined
+        self.generation = joined.generation
+        synced = self.shard.sync(self.member_id, self.generation, key=f"{key}-s")
+        if isinstance(synced, Synced):
+            self.owned = set(decode_assignment(synced.assignment).partitions)
+
+
+def all_of(*found: Any) -> list[tuple[str, int]]:
+    return sorted((p.topic, p.partition) for each in found for p in each)
+
+
+# ---- upgrade ------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_member_of_the_consumer_protocol_upgrades_a_group_that_goes_on(shard: ConsumerShard) -> None:
+    a, b = classic_group(shard, assigned(0, 1), assigned(2, 3))
+    generation = shard.group().generation
+    new = Client(shard, "new")
+    answer = new.beat()
+    assert not isinstance(answer, OttlaError), answer
+    group = shard.consumers()
+    assert set(group.members) == {a, b, "new"}
+    assert group.epoch == answer.epoch == generation + 1
+    first = ClassicClient(shard, a, generation, {TopicPartition("t", 0), TopicPartition("t", 1)})
+    second = ClassicClient(shard, b, generation, {TopicPartition("t", 2), TopicPartition("t", 3)})
+    for _ in range(4):
+        for client in (first, second):
+            client.go_on()
+        new.beat()
+        new.settle()
+        owned = [*flat(new.owned)]
+        assert len(all_of(first.owned, second.owned)) + len(owned) == len(
+            set(all_of(first.owned, second.owned)) | {(shard.known.name(t), n) for t, n in owned}
+        ), "no partition has two owners"
+    assert shard.consumers().state is ConsumerGroupState.STABLE
+    assert len(first.owned) + len(second.owned) + len(flat(new.owned)) == 4
+    assert shard.machine.group_or_new("g").members.values() is not None
+    assert list(shard.machine.groups()) == [group]
+
+
+def test_the_log_of_an_upgraded_group_is_its_state(shard: ConsumerShard) -> None:
+    classic_group(shard, assigned(0, 1), assigned(2, 3))
+    shard.beat("new")
+    there = ConsumerShard(shard.settings, shard.log, shard.known)
+    assert there.consumers().members == shard.consumers().members
+    assert there.consumers().targets == shard.consumers().targets
+    assert there.consumers().epoch == shard.consumers().epoch
+    assert list(there.machine._groups) == []
+
+
+def test_members_that_wait_are_told_to_join_again(shard: ConsumerShard) -> None:
+    a, b = classic_group(shard, assigned(0, 1), assigned(2, 3))
+    assert shard.join(a, key="again", protocols={"range": subscription("t", "u")}) is WAITS
+    shard.beat("new")
+    assert code(shard.answers["again"]) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert code(shard.heartbeat(b, 2)) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
+def test_a_group_is_not_upgraded_against_the_policy(policy: MigrationPolicy) -> None:
+    shard = ConsumerShard(migrating(policy))
+    classic_group(shard, assigned(0, 1))
+    before = len(shard.log)
+    assert code(shard.beat("new")) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert len(shard.log) == before
+    assert shard.group().state is GroupState.STABLE
+
+
+@pytest.mark.parametrize(
+    ("assignment", "more"),
+    [
+        (assigned(0, user_data=b"sticky"), {}),
+        (b"\0", {}),
+        (assigned(0), {"protocol_type": "connect"}),
+        (assigned(0), {"protocols": {"range": b"\0\1\2"}}),
+    ],
+    ids=["data of a custom assignor", "no assignment", "another protocol type", "no subscription"],
+)
+def test_a_group_that_can_not_be_upgraded_stays_as_it_is(
+    shard: ConsumerShard, assignment: bytes, more: dict[str, Any]
+) -> None:
+    classic_group(shard, assignment, **more)
+    before = len(shard.log)
+    assert code(shard.beat("new")) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert len(shard.log) == before
+    assert shard.group().state is GroupState.STABLE
+    assert shard.machine.consumer_group("g") is None
+
+
+def test_a_group_with_too_many_members_is_not_upgraded() -> None:
+    consumer = ConsumerSettings(max_size=1)
+    shard = ConsumerShard(GroupSettings(initial_rebalance_delay_ms=0, consumer=ConsumerGroupsSettings(consumer)))
+    classic_group(shard, assigned(0, 1), assigned(2, 3))
+    assert code(shard.beat("new")) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert shard.group().state is GroupState.STABLE
+
+
+def test_a_group_whose_records_do_not_go_into_a_batch_is_not_upgraded() -> None:
+    shard = ConsumerShard(migrating(max_record_bytes=300))
+    classic_group(shard, assigned(0, 1))
+    assert code(shard.beat("new")) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert shard.group().state is GroupState.STABLE
+
+
+def test_a_static_member_changes_its_protocol_and_keeps_its_partitions(shard: ConsumerShard) -> None:
+    a, _ = classic_group(shard, assigned(0, 1), assigned(2, 3), static=True)
+    answer = shard.beat("new", instance_id="i0")
+    assert answer.assignment == partitions(t=[0, 1])
+    assert a not in shard.consumers().members
+
+
+# ---- classic members in a consumer group ----------------------------------------------------------------------------
+
+
+def mixed(shard: ConsumerShard) -> tuple[ClassicClient, Client]:
+    (a,) = classic_group(shard, assigned(0, 1, 2, 3))
+    old, new = ClassicClient(shard, a, 1, {TopicPartition("t", n) for n in range(4)}), Client(shard, "new")
+    for _ in range(4):
+        new.beat()
+        new.settle()
+        old.go_on()
+    assert shard.consumers().state is ConsumerGroupState.STABLE
+    return old, new
+
+
+def test_a_classic_member_is_told_of_nothing_while_nothing_changes(shard: ConsumerShard) -> None:
+    old, _ = mixed(shard)
+    before = len(shard.log)
+    assert shard.heartbeat(old.member_id, old.generation) is None
+    assert len(shard.log) == before
+    assert len(old.owned) == 2
+
+
+def test_requests_of_classic_members_are_checked_as_ever(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    before, epoch = len(shard.log), shard.consumers().epoch
+    assert code(shard.heartbeat(old.member_id, old.generation - 1)) == ErrorCode.ILLEGAL_GENERATION
+    assert code(shard.heartbeat("nobody", old.generation)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert code(shard.heartbeat(new.member_id, new.epoch)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert code(shard.heartbeat(old.member_id, old.generation, "i9")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert code(shard.sync(old.member_id, old.generation - 1)) == ErrorCode.ILLEGAL_GENERATION
+    assert code(shard.sync(old.member_id, old.generation, protocol="other")) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert code(shard.sync(new.member_id, new.epoch)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert code(shard.join(protocols={"other": subscription("t")})) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert code(shard.join(protocol_type="connect")) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert code(shard.join(protocols={"range": b"\0\1"})) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert isinstance(shard.join(member_id_required=True), MemberIdRequiredError)
+    assert [code(each) for each in shard.leave("nobody", new.member_id)] == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+    assert (len(shard.log), shard.consumers().epoch) == (before, epoch)
+
+
+def test_a_classic_member_that_does_not_join_again_is_evicted(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    shard.known.put("t", 8)
+    new.beat()
+    for _ in range(14):
+        shard.heartbeat(old.member_id, old.generation)
+        new.beat()
+        new.settle()
+        shard.sleep(5)
+    assert set(shard.consumers().members) == {"new"}
+    settle(new)
+    assert len(flat(new.owned)) == 8
+
+
+def test_a_classic_member_that_does_not_synchronize_is_evicted(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    joined = shard.join(old.member_id, key="again")
+    assert isinstance(joined, Joined)
+    for _ in range(14):
+        shard.heartbeat(old.member_id, joined.generation)
+        new.beat()
+        shard.sleep(5)
+    assert set(shard.consumers().members) == {"new"}
+
+
+def test_a_classic_member_leaves_a_consumer_group(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    assert shard.leave(old.member_id) == [None]
+    settle(new)
+    assert new.owned == partitions(t=range(4))
+
+
+def test_a_session_of_a_classic_member_lasts_as_long_as_it_has_said(shard: ConsumerShard) -> None:
+    _, new = mixed(shard)
+    shard.sleep(11)
+    assert set(shard.consumers().members) == {"new"}
+    assert new.beat().epoch
+
+
+# ---- downgrade ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("go", ["leave", "session", "takeover"])
+def test_without_the_last_member_of_the_consumer_protocol_a_group_is_a_classic_one(
+    shard: ConsumerShard, go: str
+) -> None:
+    old, new = mixed(shard)
+    epoch = shard.consumers().epoch
+    match go:
+        case "leave":
+            new.leave()
+        case "session":
+            for _ in range(10):
+                shard.heartbeat(old.member_id, old.generation)
+                shard.sleep(5)
+        case "takeover":
+            at = shard.at
+            shard = ConsumerShard(shard.settings, shard.log, shard.known)
+            shard.at = at
+            shard.beat(new.member_id, LEAVES)
+    assert shard.machine.consumer_group("g") is None
+    group = shard.group()
+    assert (group.state, group.generation) == (GroupState.PREPARING_REBALANCE, epoch)
+    assert code(shard.heartbeat(old.member_id, old.generation)) == ErrorCode.REBALANCE_IN_PROGRESS
+    shard.join(old.member_id, key="again")
+    joined = shard.answers["again"]
+    assert (joined.generation, joined.leader) == (epoch + 1, old.member_id)
+    there = ConsumerShard(shard.settings, shard.log, shard.known)
+    assert there.machine.consumer_group("g") is None
+    assert list(there.group().members) == [old.member_id]
+
+
+def test_a_downgrade_with_topics_that_are_not_known_does_not_raise(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    shard.known.topics.clear()
+    new.leave()
+    assert shard.group().state is GroupState.PREPARING_REBALANCE
+    assert list(shard.group().members) == [old.member_id]
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
+def test_a_group_is_not_downgraded_against_the_policy(policy: MigrationPolicy) -> None:
+    shard = ConsumerShard(migrating())
+    old, new = mixed(shard)
+    shard.settings = shard.machine.settings = migrating(policy)
+    new.leave()
+    assert list(shard.consumers().members) == [old.member_id]
+    for _ in range(3):
+        old.go_on()
+    assert len(old.owned) == 4
+
+
+def test_a_downgrade_that_does_not_go_into_a_batch_leaves_a_consumer_group() -> None:
+    shard = ConsumerShard(migrating())
+    old, new = mixed(shard)
+    shard.settings = shard.machine.settings = migrating(max_record_bytes=300)
+    new.leave()
+    for _ in range(3):
+        old.go_on()
+    assert shard.consumers().state is ConsumerGroupState.STABLE
+    assert len(old.owned) == 4
+
+
+def test_a_static_member_that_comes_back_with_the_classic_protocol_downgrades_its_group(shard: ConsumerShard) -> None:
+    (a,) = classic_group(shard, assigned(0, 1, 2, 3), static=True)
+    shard.beat("new", instance_id="i1")
+    shard.join(a, key="x", instance_id="i0")
+    shard.beat("new", LEAVES_FOR_NOW, instance_id="i1")
+    assert shard.join(key="back", instance_id="i1") is WAITS
+    shard.join(a, key="again", instance_id="i0")
+    joined = shard.answers["back"]
+    assert shard.machine.consumer_group("g") is None
+    assert set(shard.group().members) == {a, joined.member_id}
+
+
+# ---- empty groups -------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_classic_group_takes_the_consumer_protocol_and_its_epochs_go_on(shard: ConsumerShard) -> None:
+    (a,) = classic_group(shard, assigned(0, 1, 2, 3))
+    shard.leave(a)
+    generation = shard.group().generation
+    answer = shard.beat("m1")
+    assert answer.epoch == generation + 1
+    there = ConsumerShard(shard.settings, shard.log, shard.known)
+    assert there.consumers().epoch == answer.epoch
+    assert there.beat("m1", answer.epoch).epoch == answer.epoch
+    assert list(there.machine._groups) == []
+
+
+def test_an_empty_consumer_group_takes_the_classic_protocol_and_its_epochs_go_on(shard: ConsumerShard) -> None:
+    settle(Client(shard, "m1", more={"topics": frozenset(), "regex": "t"}))
+    shard.beat("m1", LEAVES)
+    epoch = shard.consumers().epoch
+    shard.join(key="j")
+    assert shard.answers["j"].generation == epoch + 1
+    assert shard.machine.consumer_group("g") is None
+    there = ConsumerShard(shard.settings, shard.log, shard.known)
+    assert there.machine.consumer_group("g") is None
+    assert there.group().generation == epoch
+
+
+def test_offsets_outlive_a_change_of_protocol(shard: ConsumerShard) -> None:
+    (a,) = classic_group(shard, assigned(0, 1, 2, 3))
+    assert shard.commit(5, a, 1) == [None]
+    shard.beat("new")
+    assert shard.machine.offsets("g")[TopicPartition("t", 0)].offset == 5
+    assert settings().consumer.cluster.assignment_interval_ms == 0
