@@ -14,6 +14,9 @@ from tests.compat.group_judges.place import PARTITIONS, RECORDS, Place
 from tests.compat.kafka_groups import Confluent
 from waiting import wait_until
 
+_ON_ITS_WAY: Final = frozenset({"Assigning", "Reconciling", "PreparingRebalance", "CompletingRebalance"})
+_TRIES: Final = 10
+
 
 class Groups:
     """Groups to look at: `consumer`, `classic`, `mixed` and `empty`. Their members stay until `close`."""
@@ -45,10 +48,15 @@ class Groups:
         return member
 
     def table(self, *arguments: str) -> list[list[str]]:
-        """What the tool prints, in words, without what differs from run to run."""
+        """What the tool prints once no group is on its way, in words, without what differs from run to run."""
         named = [re.sub(r"\{(\w+)\}", lambda found: self.name(found[1]), argument) for argument in arguments]
-        told = run_tool("kafka-consumer-groups", *named, "--bootstrap-server", self.bootstrap)
-        return normalized(told, self.topic)
+        for _ in range(_TRIES):
+            told = normalized(
+                run_tool("kafka-consumer-groups", *named, "--bootstrap-server", self.bootstrap), self.topic
+            )
+            if not any(word in _ON_ITS_WAY for row in told for word in row):
+                break
+        return told
 
 
 def normalized(told: str, topic: str) -> list[list[str]]:
