@@ -180,7 +180,7 @@ bench-log: $(VENV)/.dev  ## cleaning beside Apache Kafka's cleaner, takeovers, t
 bench-mirror: $(VENV)/.dev  ## the mirror beside a loop that consumes and produces and beside MirrorMaker 2, its lag, new topics; ROWS=lag PAIRS=5
 	$(BIN)/python -m loadtest.mirror --rows "$(ROWS)" --pairs $(or $(PAIRS),5)
 
-compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability, Connect, Streams, MirrorMaker 2, files; CLIENTS=java,logs SECURE=1, or CLIENTS=ottla-on-kafka KAFKA=4.4,3.9+SASL_SSL ONLY=short
+compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability, Connect, Streams, MirrorMaker 2, files; CLIENTS=java,logs SECURE=1, CLIENTS=groups CHECKOUTS=folder, or CLIENTS=ottla-on-kafka KAFKA=4.4,3.9+SASL_SSL ONLY=short
 	$(BIN)/python -m tests.compat --clients "$(or $(CLIENTS),all)" --kafka "$(KAFKA)" --only "$(ONLY)" $(if $(SECURE),--secure,)
 
 bench-kafka: $(VENV)/.dev  ## ottla beside Apache Kafka, same clients, in turn; ROWS=start,p99 PAIRS=3

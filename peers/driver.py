@@ -39,6 +39,12 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         {"old_commit": {"partition", "epoch", "now": its present epoch, "error": name, "NONE": taken}}.
                         With "close", or at the end of stdin, it leaves and ends. No limit of 30 s.
 
+    rebalance           {"bootstrap", "topic", "group", "partitions", "count", "slow_ms"}, of franz-go alone
+                        has so many members of the consumer protocol in one process, then a tenth more, while one of
+                        them is slow to give its partitions up. It prints one object, in seconds: "stable_s" and
+                        "again_s" are how long the group took until its members shared all partitions, "pause_s" is the
+                        longest time for which another member got no record meanwhile. No limit of 30 s.
+
     experience          {"bootstrap", "topic", "story"}, of the Java client alone
                         goes through a story (peers/java/Experience.java) and prints its facts, one object: for each
                         act the class of the exception that it raised, or `well`. No limit of 30 s.
@@ -76,6 +82,7 @@ SESSION_MS: Final = 30_000
 _GRACE_S: Final = 15.0
 """Beyond the driver's own deadline: a start, and a last word about what went wrong."""
 _STORY_S: Final = 240.0
+_REBALANCES_S: Final = 400.0
 _REFUSAL_S: Final = 5.0
 _TAIL_CHARS: Final = 2000
 
@@ -170,6 +177,22 @@ class Driver:
         """Have the Java client go through a story, and return its facts."""
         (facts,) = self._call("experience", bootstrap=bootstrap, topic=topic, story=story, limit_s=_STORY_S)
         return {name: str(fact) for name, fact in facts.items()}
+
+    def rebalance(
+        self, bootstrap: str, topic: str, group: str, *, partitions: int, count: int, slow_ms: int
+    ) -> dict[str, float]:
+        """Have franz-go measure the rebalances of a large group, and return its figures."""
+        (figures,) = self._call(
+            "rebalance",
+            limit_s=_REBALANCES_S,
+            bootstrap=bootstrap,
+            topic=topic,
+            group=group,
+            partitions=partitions,
+            count=count,
+            slow_ms=slow_ms,
+        )
+        return {name: float(figure) for name, figure in figures.items()}
 
     def join(
         self,

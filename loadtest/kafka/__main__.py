@@ -22,7 +22,7 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.kafka import acl, cores, foreign, logins, sdk, secured, start, takeover, traffic, wide
+from loadtest.kafka import acl, cores, foreign, logins, rebalance, sdk, secured, start, takeover, traffic, wide
 from loadtest.kafka.comparison import Comparison, Figure, Pair
 from loadtest.kafka.rows import ROWS, Row
 from loadtest.kafka.sides import Side, both_sides, side_of
@@ -35,6 +35,7 @@ KEYS: Final = (
     takeover.FIGURE.key,
     acl.FIGURE.key,
     logins.FIGURES[0].key,
+    rebalance.FIGURES[0].key,
     wide.KEY,
     foreign.KEY,
 )
@@ -77,6 +78,9 @@ class Bench:
             self._row(self.alone, (acl.FIGURE,), partial(acl.measure, self._pairs))
         if logins.FIGURES[0].key in self._wanted:
             self._row(self.beside, logins.FIGURES, partial(logins.measure, self._directory, self._pairs))
+        if rebalance.FIGURES[0].key in self._wanted:
+            measured = partial(rebalance.measure, self._directory, self._pairs)
+            self._row(self.against_kafka, rebalance.FIGURES, measured)
         if wide.KEY in self._wanted:
             self._wide()
         if foreign.KEY in self._wanted:

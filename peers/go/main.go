@@ -42,6 +42,7 @@ type Options struct {
 	Reset           string `json:"reset"`
 	Protocol        string `json:"protocol"`
 	SessionMs       int    `json:"session_ms"`
+	SlowMs          int    `json:"slow_ms"`
 }
 
 func (o Options) seeds() []string { return strings.Split(o.Bootstrap, ",") }
@@ -93,6 +94,8 @@ func run(arguments []string) error {
 		return beMember(client, options)
 	case "by-hand":
 		return beMemberByHand(options)
+	case "rebalance":
+		return measureRebalance(options)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	startClock := func() { time.AfterFunc(limit, func() { cancel(fmt.Errorf("not done in %s", limit)) }) }

@@ -57,7 +57,8 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
         default="all",
         help="names with commas between them; `tools`, `connect`, `streams`, `mm2` are Kafka's own, `spark` is "
         "Spark's, `delta` Delta Lake's, `logs` are the files of logs, between Kafka and ottla, `differs` compares what "
-        f"clients experience with both; `{on_kafka.NAME}` stands alone: the SDK's own tests with Apache Kafka",
+        "clients experience with both, `groups` are judges of the consumer protocol that others have written; "
+        f"`{on_kafka.NAME}` stands alone: the SDK's own tests with Apache Kafka",
     )
     parser.add_argument(
         "--secure",

@@ -77,7 +77,8 @@ STREAMS = Program("streams", "kafka-streams", streams.VERSION, streams.classpath
 DELTA = Program("delta", "delta-spark", delta.VERSION, delta.classpath)
 MM2 = Program("mm2", "kafka-mirror-maker", mirror_maker.VERSION, mirror_maker.classpath)
 DIFFERS = Program("differs", "apache-kafka", kafka.VERSION, kafka.classpath, has_kafka=True)
-PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA, MM2, DIFFERS)
+JUDGES_OF_GROUPS = Program("groups", "judges-of-groups", kafka.VERSION, kafka.classpath, has_kafka=True)
+PROGRAMS = (TOOLS, SPARK, LOGS, CONNECT, STREAMS, DELTA, MM2, DIFFERS, JUDGES_OF_GROUPS)
 
 SDK = Listed("ottla SDK", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 

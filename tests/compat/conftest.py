@@ -8,7 +8,20 @@ from pathlib import Path
 
 import pytest
 from peers.client import Client
-from tests.compat.cells import CONNECT, DELTA, DIFFERS, LOGS, MM2, SPARK, STREAMS, TOOLS, VARIABLE, chosen, opened
+from tests.compat.cells import (
+    CONNECT,
+    DELTA,
+    DIFFERS,
+    JUDGES_OF_GROUPS,
+    LOGS,
+    MM2,
+    SPARK,
+    STREAMS,
+    TOOLS,
+    VARIABLE,
+    chosen,
+    opened,
+)
 from tests.compat.secured import is_secured
 from tests.compat.topics import Topics
 
@@ -34,6 +47,7 @@ _OF_PROGRAMS = {
         "test_sdk_with_kafka.py",
         "test_spark_logins_with_kafka.py",
     ],
+    JUDGES_OF_GROUPS: ["test_group_judges.py"],
     MM2: ["test_mirror_maker.py", "test_mirror_maker_flows.py", "test_mirror_client.py", "test_mirror_with_kafka.py"],
 }
 collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,6 @@ from tests.faults.restarts.rows import MUTANT_ROWS as RESTART_ROWS
 
 from ottla_broker.compaction.job import CleanedGroup, CleaningResult
 
-has_consumer_groups = pytest.mark.skipif(
-    find_spec("ottla_group_coordinator.machines.consumer") is None, reason="this coordinator has no consumer protocol"
-)
-
 
 def output_of(*arguments: object, code: int = 0) -> str:
     command = [sys.executable, *map(str, arguments)]
@@ -41,7 +36,7 @@ def output_of(*arguments: object, code: int = 0) -> str:
         "compacted.mutants.MUTANTS",
         "compacted.worker_mutants.WORKER_MUTANTS",
         "groups.mutants.MUTANTS",
-        pytest.param("migrations.mutants.MUTANTS", marks=has_consumer_groups),
+        "migrations.mutants.MUTANTS",
         "mirrored.mutants.MUTANTS",
         "power.mutants.MUTANTS",
         "power.worker_mutants.WORKER_MUTANTS",

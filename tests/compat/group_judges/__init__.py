@@ -1,0 +1,1 @@
+"""Programs of others that judge groups of the consumer protocol (KIP-848)."""
