@@ -42,15 +42,18 @@ _BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 async def handle(
     backend: Backend, request: ConsumerGroupHeartbeatRequest, context: KafkaContext
 ) -> ConsumerGroupHeartbeatResponse:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
     try:
         context.access.check(Operation.READ, ResourceType.GROUP, request.group_id)
-        denied = await context.access.denied(
-            Operation.DESCRIBE, ResourceType.TOPIC, request.subscribed_topic_names or ()
-        )
-        for error in denied.values():
-            raise error
+        if names:
+            for error in (await context.access.denied(Operation.DESCRIBE, ResourceType.TOPIC, names)).values():
+                raise error
         _check(request, context.version)
-        response = await call(backend, request.group_id, Group.CONSUMER_HEARTBEAT, await _forwarded(request, context))
+        forwarded = _forwarded(request, context)
+        if owned:
+            add = forwarded.owned.topics.add
+            await sliced(lambda topic: add(topic_id=topic.topic_id, partitions=topic.partitions), owned)
+        response = await call(backend, request.group_id, Group.CONSUMER_HEARTBEAT, forwarded)
     except OttlaError as error:
         return ConsumerGroupHeartbeatResponse(**error_fields(error))
     if response.error.code:
@@ -59,7 +62,7 @@ async def handle(
         member_id=response.member_id,
         member_epoch=response.member_epoch,
         heartbeat_interval_ms=response.heartbeat_interval_ms,
-        assignment=await _assignment(response),
+        assignment=await _assignment(response) if response.HasField("assignment") else None,
     )
 
 
@@ -101,9 +104,10 @@ def _invalid(message: str, hint: str) -> OttlaError:
     return OttlaError(ErrorCode.INVALID_REQUEST, message, hint=hint)
 
 
-async def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaContext) -> pb.ConsumerHeartbeatRequest:
-    names, regex, owned = request.subscribed_topic_names, request.subscribed_topic_regex, request.topic_partitions
-    forwarded = pb.ConsumerHeartbeatRequest(
+def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaContext) -> pb.ConsumerHeartbeatRequest:
+    """Return the request for the coordinator. What the member owns is still to be added."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    return pb.ConsumerHeartbeatRequest(
         group=request.group_id,
         member=member(request.member_id, request.instance_id),
         member_epoch=request.member_epoch,
@@ -112,16 +116,12 @@ async def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaConte
         topics=None if names is None else pb.SubscribedTopics(names=names),
         topic_regex=regex,
         assignor=request.server_assignor,
-        owned=None if owned is None else pb.AssignedPartitions(),
+        owned=None if request.topic_partitions is None else pb.AssignedPartitions(),
         client_id=context.client_id,
         client_host=host_of(context),
         gives_no_id=context.version < _ID_FROM,
         reader=_reader(context) if regex else None,
     )
-    if owned:
-        add = forwarded.owned.topics.add
-        await sliced(lambda topic: add(topic_id=topic.topic_id, partitions=topic.partitions), owned)
-    return forwarded
 
 
 def _reader(context: KafkaContext) -> pb.ReaderOfTopics | None:
@@ -132,10 +132,7 @@ def _reader(context: KafkaContext) -> pb.ReaderOfTopics | None:
     return pb.ReaderOfTopics(principal=caller.principal, host=caller.client_host, sees_unlisted=access.sees_unlisted)
 
 
-async def _assignment(response: pb.ConsumerHeartbeatResponse) -> ConsumerGroupHeartbeatResponse.Assignment | None:
-    """Return what the member is assigned, or None if that has not changed."""
-    if not response.HasField("assignment"):
-        return None
+async def _assignment(response: pb.ConsumerHeartbeatResponse) -> ConsumerGroupHeartbeatResponse.Assignment:
     topics = await sliced(_assigned, response.assignment.topics)
     return ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=topics)
 
