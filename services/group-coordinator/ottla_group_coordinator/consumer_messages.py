@@ -58,7 +58,7 @@ def described_consumers(group: ConsumerGroup, settings: ConsumerSettings) -> pb.
         protocol_type=PROTOCOL_TYPE,
         generation=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor=group.assignor(settings.assignors[0]),
+        assignor=group.assignor(settings.assignors),
         members=[_member(member, group, settings) for member in group.members.values()],
     )
 
