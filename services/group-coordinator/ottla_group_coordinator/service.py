@@ -196,7 +196,7 @@ class GroupService:
     ) -> pb.ConsumerHeartbeatResponse:
         owned = sum(len(topic.partitions) for topic in request.owned.topics)
         check_few(len(request.topics.names) + len(request.owned.topics) + owned, "topics and partitions", MAX_ELEMENTS)
-        heartbeat = heartbeat_of(request, self._new_id if request.gives_no_id else str, context)
+        heartbeat = heartbeat_of(request, self._new_id, context)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
             return decide_consumer_request(shard, request.group, heartbeat, now)
