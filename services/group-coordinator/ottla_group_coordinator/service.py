@@ -16,6 +16,7 @@ from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
@@ -193,8 +194,9 @@ class GroupService:
     async def consumer_heartbeat(
         self, request: pb.ConsumerHeartbeatRequest, context: RequestContext
     ) -> pb.ConsumerHeartbeatResponse:
-        check_few(len(request.topics.names), "topics", _MOST_PARTITIONS)
-        heartbeat = heartbeat_of(request, self._new_id if request.gives_no_id else str, context)
+        owned = sum(len(topic.partitions) for topic in request.owned.topics)
+        check_few(len(request.topics.names) + len(request.owned.topics) + owned, "topics and partitions", MAX_ELEMENTS)
+        heartbeat = heartbeat_of(request, self._new_id, context)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
             return decide_consumer_request(shard, request.group, heartbeat, now)

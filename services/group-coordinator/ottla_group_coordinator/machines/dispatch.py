@@ -20,7 +20,6 @@ from ottla_group_coordinator.machines.consumer.classic_members import (
     decide_leave_of_classic,
     decide_sync_of_classic,
 )
-from ottla_group_coordinator.machines.consumer.draft import Draft
 from ottla_group_coordinator.machines.consumer.errors import no_consumer_group
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.heartbeat import answer_if_quiet, decide_consumer_heartbeat
@@ -72,14 +71,12 @@ def decide_consumer_request(
     if classic.members:
         check_upgrade(classic, shard.settings)
         before = partial(upgrade, classic=classic, topics=shard.topics, settings=shard.settings)
-    else:
-        before = partial(_replace_empty, classic=classic)
-    return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now, before)
-
-
-def _replace_empty(draft: Draft, classic: Group) -> None:
-    if classic.generation or classic.pending:
-        draft.add(classic_tombstone(classic.group_id))
+        return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now, before)
+    decision = decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
+    if shard.any_group(group_id) is None:
+        return decision
+    # What has happened in a group is kept as long as there is a group, so the former one goes last.
+    return replace(decision, records=(*decision.records, classic_tombstone(group_id)))
 
 
 def decide_join_request(shard: GroupShard, group_id: str, request: Join, now: Moment) -> ShardDecision[Any]:
@@ -92,8 +89,8 @@ def decide_join_request(shard: GroupShard, group_id: str, request: Join, now: Mo
     decision = decide_join(classic, request, shard.settings, now)
     # The generation is written at once: a coordinator that takes over must not begin with 1 again.
     written = replace(classic, protocol_type=request.protocol_type).record()
-    records = (*consumers.tombstones(), Entry(encode_key(GroupKey(group_id)), encode_group(written)))
-    return replace(decision, records=(*records, *decision.records))
+    records = (Entry(encode_key(GroupKey(group_id)), encode_group(written)), *decision.records)
+    return replace(decision, records=(*records, *consumers.tombstones()))
 
 
 def decide_sync_request(shard: GroupShard, group_id: str, request: Sync, now: Moment) -> ShardDecision[Any]:

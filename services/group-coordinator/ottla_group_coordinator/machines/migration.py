@@ -184,7 +184,8 @@ def _stays_classic(group_id: str, reason: str, hint: str) -> OttlaError:
 def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
     """Return whether the group, as it is now, has only classic members, and may be a classic group again."""
     return (
-        0 < len(group.members) == group.classic_members <= settings.max_size
+        group.is_all_classic
+        and len(group.members) <= settings.max_size
         and settings.consumer.of(group.group_id).migration_policy.may_downgrade
     )
 
@@ -205,7 +206,7 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
     written = Entry(encode_key(GroupKey(group.group_id)), encode_group(classic.record()))
     if size_limit((*tombstones, written)) > settings.max_record_bytes:
         return False
-    for entry in (*tombstones, written):
+    for entry in (written, *tombstones):
         draft.add(entry)
     draft.cancel_timers(group.members)
     step = Transition(classic, draft.now)

@@ -8,7 +8,7 @@ costs as much in a group of 5,000 members as in one of five.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -127,6 +127,12 @@ class ConsumerGroup:
         return self._first.epoch if self.assigned is None else self.assigned.epoch
 
     @property
+    def is_all_classic(self) -> bool:
+        """It tells whether all members use the classic protocol, and could make an assignment for each other."""
+        count = self.classic_members
+        return 0 < len(self.members) == count and count in self.classic_protocols.values()
+
+    @property
     def is_assigned(self) -> bool:
         return self.target_epoch >= self.epoch
 
@@ -146,11 +152,10 @@ class ConsumerGroup:
     def target(self, member_id: str) -> Partitions:
         return self.targets.get(member_id, NO_PARTITIONS)
 
-    def assignor(self, default: str) -> str:
-        """Return the assignor that most members prefer."""
-        if not self._assignors:
-            return default
-        return max(sorted(self._assignors), key=self._assignors.__getitem__)
+    def assignor(self, known: Sequence[str]) -> str:
+        """Return the assignor that most members prefer, of those that are known. The first is that of a group whose
+        members prefer none."""
+        return max(known, key=lambda name: self._assignors[name])
 
     def subscribed_topics(self) -> Set[str]:
         """Return the topics that any member reads, by name or by what its regular expression matches."""
