@@ -47,12 +47,12 @@ def _no_session_of_consumers_after_a_load() -> None:
 
 def _session_without_end() -> None:
     """A member that has missed its heartbeats stays one."""
-    shard, timer = _machine("shard"), _machine("consumer.draft").ConsumerSessionTimer
+    shard, session = _machine("shard"), _machine("consumer.draft").Awaits.SESSION
 
     def end(group: Any, member_id: str, topics: Any, settings: Any, now: Any) -> ShardDecision[Any]:
         return ShardDecision(None)
 
-    put_in_place(shard, "_TIME_IS_UP", {**shard._TIME_IS_UP, timer: end})
+    put_in_place(shard, "_TIME_IS_UP", {**shard._TIME_IS_UP, session: end})
 
 
 def _epoch_not_begun() -> None:

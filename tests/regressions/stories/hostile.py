@@ -207,6 +207,6 @@ STORIES = (
     Story(
         "each-described-group-is-a-call",
         "DescribeGroups of 90,000 names took 42 s of CPU time, because each was a call to its coordinator",
-        instead_of("ottla_broker.kafka.handlers.describe_groups:_by_shard", _each_alone),
+        instead_of("ottla_broker.kafka.forwarding.described_groups:_by_shard", _each_alone),
     ),
 )
