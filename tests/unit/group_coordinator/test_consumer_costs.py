@@ -11,6 +11,8 @@ from consumer_groups import ConsumerShard, settings
 from groups import Shard
 
 from ottla_group_coordinator.machines.consumer.member import LEAVES
+from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
+from ottla_group_coordinator.machines.membership import GroupSettings
 
 
 def calls(act: Any) -> int:
@@ -105,3 +107,24 @@ def test_a_heartbeat_costs_the_same_with_many_expressions() -> None:
         shard.asked.clear()
     costs = [calls(lambda s=shard: s.beat("m1", s.member("m1").epoch)) for shard in (few, many)]
     assert costs[0] == costs[1]
+
+
+def test_a_refused_upgrade_looks_at_no_member() -> None:
+    consumer = ConsumerSettings(migration_policy=MigrationPolicy.DISABLED)
+    costs = []
+    for members in (3, 60):
+        shard = ConsumerShard(GroupSettings(consumer=ConsumerGroupsSettings(consumer)))
+        shard.stable(members)
+        costs.append(calls(lambda s=shard: s.beat("new")))
+    assert costs[0] == costs[1]
+
+
+def test_a_classic_member_of_a_consumer_group_costs_the_same_in_any_group() -> None:
+    costs = []
+    for members in (10, 500):
+        shard = group_of(members)
+        joined = shard.join()
+        heartbeat = calls(lambda s=shard, j=joined: s.heartbeat(j.member_id, j.generation))
+        costs.append((calls(lambda s=shard, j=joined: s.join(j.member_id)), heartbeat))
+    assert costs[1][0] <= costs[0][0] + 5
+    assert costs[1][1] == costs[0][1]

@@ -258,6 +258,22 @@ def test_a_classic_member_leaves_a_consumer_group(shard: ConsumerShard) -> None:
     assert new.owned == partitions(t=range(4))
 
 
+def test_a_static_classic_member_that_restarts_keeps_its_partitions(shard: ConsumerShard) -> None:
+    a, b = classic_group(shard, assigned(0, 1), assigned(2, 3), static=True)
+    shard.beat("new", topics=["u"])
+    epoch = shard.consumers().epoch
+    for member_id, instance_id in ((a, "i0"), (b, "i1")):
+        shard.join(member_id, key=member_id, instance_id=instance_id)
+    back = shard.join(key="back", instance_id="i0")
+    assert (back.generation, back.leader, back.members) == (epoch, "", ())
+    told = shard.sync(back.member_id, epoch, key="s", instance_id="i0")
+    assert all_of(decode_assignment(told.assignment).partitions) == [("t", 0), ("t", 1)]
+    assert code(shard.heartbeat(a, epoch, "i0")) == ErrorCode.FENCED_INSTANCE_ID
+    assert code(shard.join(a, key="late", instance_id="i0")) == ErrorCode.FENCED_INSTANCE_ID
+    assert code(shard.join("who", key="who", instance_id="i7")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert shard.consumers().epoch == epoch
+
+
 def test_a_session_of_a_classic_member_lasts_as_long_as_it_has_said(shard: ConsumerShard) -> None:
     _, new = mixed(shard)
     shard.sleep(11)
