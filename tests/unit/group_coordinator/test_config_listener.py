@@ -96,7 +96,7 @@ def test_a_group_may_have_configs_of_its_own_within_the_clusters_range(caplog: p
     assert not caplog.records
     process.hear_of_group("g", {"consumer.session.timeout.ms": "5", "consumer.heartbeat.interval.ms": "99000"})
     assert of_group(process, "g") == (45_000, 15_000, 1_000)
-    assert "group g: consumer.session.timeout.ms=5 is not from 45000 to 60000, so 45000 counts" in caplog.text
+    assert "consumer.session.timeout.ms=5 is outside the cluster's bounds; 45000 holds instead" in caplog.text
     process.hear_of_group("g", None)
     assert of_group(process, "g") == (45_000, 5_000, 1_000)
 

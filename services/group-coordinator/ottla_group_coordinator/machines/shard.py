@@ -33,8 +33,6 @@ from ottla_group_coordinator.machines.history import Happened, History
 from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     GroupSettings,
-    check_generation,
-    check_member,
     decide_rebalance_end,
     decide_resume,
     decide_session_end,
@@ -145,14 +143,11 @@ class GroupShard:
         return dict.fromkeys([*self.pending.partitions(group_id), *existing]).keys()
 
     def check_reader(self, group_id: str, identity: CallerIdentity, generation: int) -> None:
-        """Raise if the caller names a member that does not exist, or another generation (KIP-848)."""
+        """Raise if the caller names a member of a consumer group that does not exist, or another epoch (KIP-848). In a
+        classic group anyone may fetch."""
         consumers = self.consumer_group(group_id)
         if consumers is not None:
             check_fetch(consumers, identity.member_id, generation)
-        elif identity.member_id or generation >= 0:
-            group = self.group_or_new(group_id)
-            check_member(group, identity)
-            check_generation(group, generation)
 
     def groups(self) -> Iterator[AnyGroup]:
         for group_id in sorted(self._names()):

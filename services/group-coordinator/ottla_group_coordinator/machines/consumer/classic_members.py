@@ -192,7 +192,7 @@ def _leaver(group: ConsumerGroup, identity: CallerIdentity) -> ConsumerMember:
     if identity.instance_id is not None and not identity.member_id:
         static = group.by_instance(identity.instance_id)
         identity = CallerIdentity("" if static is None else static.member_id, identity.instance_id)
-    return _classic_member(group, identity)
+    return member_of(group, identity.member_id, identity.instance_id)
 
 
 def _classic_member(group: ConsumerGroup, identity: CallerIdentity) -> ConsumerMember:
