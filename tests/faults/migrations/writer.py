@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -25,16 +25,19 @@ class RecordWriter:
         self._notes: Final = HistoryWriter(history, _NAME)
         self._ending: Final = threading.Event()
         self._pool: Final = ThreadPoolExecutor(1, thread_name_prefix=_NAME)
+        self._running: Future[None] | None = None
 
     def start(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._running = self._pool.submit(self._write, bootstrap, topic, partitions)
 
     def end(self) -> None:
-        """Raises what the thread has raised."""
+        """Raises what the thread has raised. Nothing where it has ended, or never began."""
         self._ending.set()
-        self._running.result()
-        self._pool.shutdown()
-        self._notes.close()
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+            self._pool.shutdown()
+            self._notes.close()
 
     def _write(self, bootstrap: str, topic: str, partitions: int) -> None:
         with ottla.Producer(bootstrap, topic=topic) as producer:
