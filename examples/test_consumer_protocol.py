@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-import pytest
 from confluent_kafka import Consumer
 
 import ottla
@@ -76,7 +75,6 @@ def test_two_consumers_share_the_orders() -> None:
         assert sorted(seen) == sorted(sent)
 
 
-@pytest.mark.xfail(reason="coordinators do not convert groups that have members yet", strict=True)
 def test_a_rolling_restart_changes_the_protocol_and_no_order_is_missed() -> None:
     with Cluster() as cluster, ExitStack() as stack:
         with_topic(cluster)

@@ -88,7 +88,7 @@ is different, and why:
   coordinator.
 - **ConsumerGroupHeartbeat** and **ConsumerGroupDescribe** are the consumer protocol (KIP-848), which is on in every
   cluster: the finalized feature `group.version` is at level 1. A regular expression matches the topics that the
-  client may describe, as in Kafka.
+  client may describe, as in Kafka. A heartbeat has at most 10,000 topics, where Kafka has no limit.
 - **AddPartitionsToTxn** is served up to version 3, the highest that clients use: brokers verify
   partitions by a contract of their own.
 - **WriteTxnMarkers** is for operators (`kafka-transactions abort`): txn-coordinators write by a contract of their own.

@@ -179,7 +179,7 @@ def test_no_key_of_kafkas_is_near_the_private_one(kafka: KafkaServer) -> None:
 
 
 @DIFFERS.cell
-def test_a_group_of_the_new_protocol_exists_and_is_deleted(admin: ottla.Admin, kafka: KafkaServer, name: str) -> None:
+def test_a_consumer_group_is_described_and_deleted(admin: ottla.Admin, kafka: KafkaServer, name: str) -> None:
     admin.topics.create(name)
     settings = {"bootstrap.servers": kafka.bootstrap, "group.id": name, "group.protocol": "consumer"}
     consumer = confluent_kafka.Consumer(settings)
@@ -187,8 +187,13 @@ def test_a_group_of_the_new_protocol_exists_and_is_deleted(admin: ottla.Admin, k
     wait_until(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()))
     assert name in [group.name for group in admin.groups.list()]
     assert admin.groups.exists(name)
-    with pytest.raises(OttlaError, match="new protocol"):
-        admin.groups.describe(name)
+    group = admin.groups.describe(name)
+    assert (group.type, group.state, group.assignor) == ("consumer", "Stable", "uniform")
+    assert [(m.protocol, m.topics, m.partitions, m.target) for m in group.members] == [
+        ("consumer", (name,), (ottla.TopicPartition(name, 0),), (ottla.TopicPartition(name, 0),))
+    ]
+    with pytest.raises(OttlaError, match="while it has members"):
+        admin.groups.reset(name, to="earliest")
     consumer.close()
     wait_until(lambda: [group.state for group in admin.groups.list() if group.name == name] == ["Empty"])
     admin.groups.delete(name)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import confluent_kafka
 import pytest
 from peers.client import Rec
 from peers.kafka.tools import run_tool
@@ -144,6 +145,47 @@ def test_groups_are_listed_and_described(
     (told,) = groups(cluster, "--describe", "--group", name, "--state")
     assert (told["STATE"], told["#MEMBERS"], told["ASSIGNMENT-STRATEGY"]) == ("Stable", "1", "range")
     assert told["COORDINATOR"] in cluster.bootstrap.split(",")
+
+
+@TOOLS.cell
+def test_verifiable_consumer_of_the_consumer_protocol(cluster: Cluster, topic: str) -> None:
+    options = [
+        "--topic",
+        topic,
+        "--group-id",
+        next(_names),
+        "--reset-policy",
+        "earliest",
+        "--group-protocol",
+        "consumer",
+    ]
+    told = run(cluster, "kafka-verifiable-consumer", *options, "--max-messages", str(WRITTEN))
+    events: list[dict[str, Any]] = [json.loads(line) for line in told.splitlines()]
+    assigned = [p["partition"] for e in events if e["name"] == "partitions_assigned" for p in e["partitions"]]
+    assert sorted(assigned) == [0, 1]
+    assert sum(event["count"] for event in events if event["name"] == "records_consumed") == WRITTEN
+    assert all(event["success"] for event in events if event["name"] == "offsets_committed")
+
+
+@TOOLS.cell
+def test_a_consumer_group_is_listed_and_described(cluster: Cluster, topic: str) -> None:
+    name = next(_names)
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": name, "group.protocol": "consumer"}
+    )
+    consumer.subscribe([topic])
+    try:
+        wait_until(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2)
+        (listed,) = [row for row in groups(cluster, "--list", "--type", "consumer") if row["GROUP"] == name]
+        assert listed["TYPE"].lower() == "consumer"
+        (told,) = groups(cluster, "--describe", "--group", name, "--state", "--verbose")
+        assert (told["STATE"], told["#MEMBERS"], told["ASSIGNMENT-STRATEGY"]) == ("Stable", "1", "uniform")
+        assert told["GROUP-EPOCH"] == told["TARGET-ASSIGNMENT-EPOCH"]
+        (told,) = groups(cluster, "--describe", "--group", name, "--members", "--verbose")
+        assert (told["#PARTITIONS"], told["CURRENT-ASSIGNMENT"]) == ("2", f"{topic}:0,1")
+        assert told["CURRENT-EPOCH"].isdigit()
+    finally:
+        consumer.close()
 
 
 @TOOLS.cell

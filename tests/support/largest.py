@@ -25,6 +25,7 @@ _VALUES: Final = {
     "session_timeout_ms": 6_000,
     "rebalance_timeout_ms": 6_000,
     "replica_id": -1,
+    "member_epoch": 7,
     "resource_type": 2,
     "resource_pattern_type": 3,
     "operation": 3,

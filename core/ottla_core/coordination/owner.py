@@ -133,8 +133,7 @@ class Owner(Generic[S]):
             self._out.append(RespondError(request.token, error))
         # A heartbeat changes timers only, so it may get its response while the last proof counts. That is a third of a
         # session at most: a deposed owner keeps no session alive of a member that is missed elsewhere (rule 7).
-        elif request.without_confirmation and now.at < self._proved_until:
-            self._respond_without_confirmation(request, now)
+        elif now.at < self._proved_until and self._has_responded_from_memory(request, now):
             if now.at >= self._proved_until - self.limits.unproved_s / 2:
                 self._begin_round(now, ask=True)  # so that no heartbeat has to wait for the next proof
         # Deferred joins count too: they hold memory until their rebalance is complete (I13).
@@ -405,15 +404,24 @@ class Owner(Generic[S]):
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
-    def _respond_without_confirmation(self, request: ShardRequest[S], now: Moment) -> None:
+    def _has_responded_from_memory(self, request: ShardRequest[S], now: Moment) -> bool:
         try:
-            decision = request.decide(self.shard, now)
+            if request.without_confirmation:
+                decision: ShardDecision[Any] | None = request.decide(self.shard, now)
+            # The state is ahead of the log while a round is under way, and those who wait come first.
+            elif request.from_memory is not None and self._round is None and not self._waiting:
+                decision = request.from_memory(self.shard, now)
+            else:
+                return False
         except Exception as error:
             self._out.append(RespondError(request.token, error))
-            return
+            return True
+        if decision is None:
+            return False
         assert not decision.records, "what is written waits for its round"
         apply_decision(decision, self.shard, self._timers)
         self._settle([RoundOutcome(request.token, decision)])
+        return True
 
     def _settle(self, outcomes: Iterable[RoundOutcome]) -> None:
         for token, decision, error in outcomes:

@@ -18,11 +18,11 @@ from typing import Any, Final
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.coordination.append_round import ShardRequest
-from ottla_core.coordination.effects import Leave, ShardLimits, crowded, not_coordinator
+from ottla_core.coordination.effects import Effect, Leave, ShardLimits, crowded, not_coordinator
 from ottla_core.coordination.held_shard import HeldShard, reject
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decide, S
+from ottla_core.coordination.shard import Decide, FromMemory, S
 from ottla_core.coordination.shard_log import ShardLog
 from ottla_core.coordination.shards import OwnedShardStatus, Shards
 from ottla_core.coordination.timers import TICK_S, LoopClock, Moment
@@ -156,12 +156,24 @@ class OwnedShards(Shards[S]):
     # ---- for the service (docstrings: `shards.Shards`) --------------------------------------------------------------
 
     async def ask(
-        self, key: str, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
+        self,
+        key: str,
+        decide: Decide[S],
+        *,
+        timeout: float,
+        without_confirmation: bool = False,
+        from_memory: FromMemory[S] | None = None,
+        size_bytes: int = 0,
     ) -> Any:
-        shard = self.shard_of(key)
-        return await self.ask_shard(
-            shard, decide, timeout=timeout, without_confirmation=without_confirmation, size_bytes=size_bytes
+        response = self.begin(
+            self.shard_of(key),
+            decide,
+            timeout=timeout,
+            without_confirmation=without_confirmation,
+            from_memory=from_memory,
+            size_bytes=size_bytes,
         )
+        return await _within(timeout, response)
 
     async def ask_shard(
         self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
@@ -169,17 +181,7 @@ class OwnedShards(Shards[S]):
         response = self.begin(
             shard, decide, timeout=timeout, without_confirmation=without_confirmation, size_bytes=size_bytes
         )
-        if response.done():  # a heartbeat's response is done at once
-            return response.result()
-        try:
-            async with asyncio.timeout(timeout):
-                return await response
-        except TimeoutError:
-            raise OttlaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"no response within {timeout:g} s; the request may still have been carried out",
-                hint="try again",
-            ) from None
+        return await _within(timeout, response)
 
     def begin(
         self,
@@ -188,6 +190,7 @@ class OwnedShards(Shards[S]):
         *,
         timeout: float,
         without_confirmation: bool = False,
+        from_memory: FromMemory[S] | None = None,
         at_leisure: bool = False,
         size_bytes: int = 0,
     ) -> asyncio.Future[Any]:
@@ -201,11 +204,14 @@ class OwnedShards(Shards[S]):
             if shard in self._to_load:
                 self._to_load.move_to_end(shard, last=False)
             patience_s = min(timeout, self.limits.append_s)  # the time limit before it is decided
-            held.handle(
-                lambda owner, now: owner.on_request(
-                    ShardRequest(response, decide, now.at + patience_s, without_confirmation, at_leisure), now
+
+            def request(owner: Owner[S], now: Moment) -> list[Effect]:
+                give_up_at = now.at + patience_s
+                return owner.on_request(
+                    ShardRequest(response, decide, give_up_at, without_confirmation, at_leisure, from_memory), now
                 )
-            )
+
+            held.handle(request)
             if size_bytes and not response.done():
                 self._waiting_bytes += size_bytes
                 response.add_done_callback(lambda _: self._release_bytes(size_bytes))
@@ -389,3 +395,18 @@ class OwnedShards(Shards[S]):
 
     def _unanswered(self) -> float:
         return sum(held.owner.unanswered for held in list(self._held.values()))
+
+
+async def _within(timeout: float, response: asyncio.Future[Any]) -> Any:
+    """Return the response, or raise REQUEST_TIMED_OUT."""
+    if response.done():  # a heartbeat's response is done at once
+        return response.result()
+    try:
+        async with asyncio.timeout(timeout):
+            return await response
+    except TimeoutError:
+        raise OttlaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"no response within {timeout:g} s; the request may still have been carried out",
+            hint="try again",
+        ) from None

@@ -107,3 +107,6 @@ class ShardState(Protocol):
 Decide: TypeAlias = Callable[[S, Moment], ShardDecision[Any]]
 """A function that decides. It raises OttlaError to reject, which depends on the state like a read, and waits for
 confirmation like one."""
+
+FromMemory: TypeAlias = Callable[[S, Moment], ShardDecision[Any] | None]
+"""A function that decides what may be answered from memory, and returns None for anything else."""

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol
 
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decide, S
+from ottla_core.coordination.shard import Decide, FromMemory, S
 from ottla_proto.common_pb2 import ShardNumbers, ShardsResponse, ShardStanding
 
 
@@ -60,9 +60,17 @@ def owned_among(shards: Shards[Any], named: ShardNumbers | None) -> Sequence[int
 
 class Shards(Protocol[S]):
     async def ask(
-        self, key: str, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
+        self,
+        key: str,
+        decide: Decide[S],
+        *,
+        timeout: float,
+        without_confirmation: bool = False,
+        from_memory: FromMemory[S] | None = None,
+        size_bytes: int = 0,
     ) -> Any:
         """Decide in the shard of `key`, and return the response once it is durable. The request holds `size_bytes`.
+        `without_confirmation` and `from_memory` are as in ShardRequest.
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE, after which the caller asks
         again, maybe elsewhere, because it may have been done. Raises REQUEST_TIMED_OUT, and what the decision, or a log
@@ -81,6 +89,7 @@ class Shards(Protocol[S]):
         *,
         timeout: float,
         without_confirmation: bool = False,
+        from_memory: FromMemory[S] | None = None,
         at_leisure: bool = False,
         size_bytes: int = 0,
     ) -> asyncio.Future[Any]:

@@ -102,7 +102,7 @@ class GroupInfo:
         wanted = {p: member for member in self.members for p in member.target if p not in member.partitions}
         held: dict[tuple[str, str], list[TopicPartition]] = {}
         for holder in self.members:
-            for partition in {*holder.partitions, *holder.revoking}:
+            for partition in dict.fromkeys((*holder.partitions, *holder.revoking)):
                 waiting = wanted.get(partition)
                 if waiting is not None and waiting is not holder:
                     held.setdefault((holder.name, waiting.name), []).append(partition)

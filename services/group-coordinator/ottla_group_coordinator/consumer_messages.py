@@ -9,7 +9,7 @@ from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE
 from ottla_core.model import TopicId
 from ottla_core.rpc.context import RequestContext
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
-from ottla_group_coordinator.machines.consumer.member import ConsumerMember
+from ottla_group_coordinator.machines.consumer.member import JOINS, ConsumerMember
 from ottla_group_coordinator.machines.consumer.partitions import Partitions
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer, Reader
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
@@ -21,12 +21,14 @@ CONSUMER: Final = "consumer"
 def heartbeat_of(
     request: pb.ConsumerHeartbeatRequest, new_id: Callable[[], str], context: RequestContext
 ) -> ConsumerHeartbeat:
-    """Return the request. `new_id` gives the id of a member that has none."""
-    member, reader = request.member, None
+    """Return the request. `new_id` gives the id of a member that joins, and can't choose its own."""
+    member, reader, member_id = request.member, None, request.member.member_id
+    if not member_id and request.gives_no_id and request.member_epoch == JOINS:
+        member_id = new_id()
     if request.HasField("reader"):
         reader = Reader(request.reader.principal, request.reader.host, request.reader.sees_unlisted)
     return ConsumerHeartbeat(
-        member_id=member.member_id or new_id(),
+        member_id=member_id,
         epoch=request.member_epoch,
         instance_id=member.instance_id if member.HasField("instance_id") else None,
         rack=request.rack if request.HasField("rack") else None,
@@ -58,7 +60,7 @@ def described_consumers(group: ConsumerGroup, settings: ConsumerSettings) -> pb.
         protocol_type=PROTOCOL_TYPE,
         generation=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor=group.assignor(settings.assignors[0]),
+        assignor=group.assignor(settings.assignors),
         members=[_member(member, group, settings) for member in group.members.values()],
     )
 

@@ -16,6 +16,7 @@ from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
@@ -33,6 +34,7 @@ from ottla_group_coordinator.machines.dispatch import (
     decide_heartbeat_request,
     decide_join_request,
     decide_leave_request,
+    decide_quiet_request,
     decide_sync_request,
 )
 from ottla_group_coordinator.machines.members import Member
@@ -192,14 +194,19 @@ class GroupService:
     async def consumer_heartbeat(
         self, request: pb.ConsumerHeartbeatRequest, context: RequestContext
     ) -> pb.ConsumerHeartbeatResponse:
-        check_few(len(request.topics.names), "topics", _MOST_PARTITIONS)
-        heartbeat = heartbeat_of(request, self._new_id if request.gives_no_id else str, context)
+        owned = sum(len(topic.partitions) for topic in request.owned.topics)
+        check_few(len(request.topics.names) + len(request.owned.topics) + owned, "topics and partitions", MAX_ELEMENTS)
+        heartbeat = heartbeat_of(request, self._new_id, context)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
             return decide_consumer_request(shard, request.group, heartbeat, now)
 
-        # What writes nothing is answered from memory, unless something else is being written (`by_last_proof`).
-        answer = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
+        def from_memory(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+            return decide_quiet_request(shard, request.group, heartbeat, now)
+
+        answer = await self._shards.ask(
+            request.group, decide, timeout=_ASK_S, from_memory=from_memory, size_bytes=request.ByteSize()
+        )
         return consumer_response(answer)
 
     # ---- offsets ----------------------------------------------------------------------------------------------------

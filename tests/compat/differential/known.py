@@ -42,7 +42,9 @@ KNOWN: Final = MappingProxyType(
         "synonyms: topic: flush.ms": _DEFAULTS_SYNONYM,
         "auto-creation: a topic that does not exist": "the response waits until the topic is there, "
         "so a client need not ask again",
-        "consumer group commits: fetch: nobody": "an empty member id with the epoch -1 is nobody's, as in older versions",
+        "consumer group beside classic members: a classic leave into a consumer group": "a member of the consumer "
+        "protocol leaves by its own heartbeat alone",
+        "consumer group commits: fetch: nobody": "no member id with the epoch -1 is nobody's, as in older versions",
         "protocol: feature share.version": _OTHER_GROUPS,
         "protocol: feature streams.version": _OTHER_GROUPS,
         "protocol: feature kraft.version": _METADATA,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from ottla_core.configs.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shards import OwnedShardStatus
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.config_listener import GroupConfigListener
 from ottla_group_coordinator.machines.shard import GroupShard
@@ -39,6 +40,12 @@ class Process:
         shards: Any = self.shards
         self.config_listener = GroupConfigListener(CONFIG, shards)
         self.image = ClusterImage("c")
+
+    def hear_of_group(self, name: str, values: Mapping[str, str] | None) -> None:
+        configs = None if values is None else ResourceConfigs(values)
+        old = self.image
+        self.image = old.with_changes([Change(("configs", "group", name), configs)], old.revision + 1)
+        self.config_listener.on_image(old, self.image)
 
     def hear(self, values: Mapping[str, str] | None, *, broker: str = "") -> None:
         configs = None if values is None else ResourceConfigs(values)
@@ -72,6 +79,40 @@ def test_what_is_altered_holds_from_then_on_and_what_is_taken_back_does_not() ->
     assert (process.shards.limits.unproved_s, process.shards.limits.append_s) == (0.5, 9.0)
     process.hear(None)
     assert (process.config_listener.settings, process.shards.limits) == (CONFIG.groups(), CONFIG.limits())
+
+
+def of_group(process: Process, name: str) -> tuple[int, int, int]:
+    settings = process.shards.states[0].settings.consumer.of(name)
+    return settings.session_timeout_ms, settings.heartbeat_interval_ms, settings.assignment_interval_ms
+
+
+def test_a_group_may_have_configs_of_its_own_within_the_clusters_range(caplog: pytest.LogCaptureFixture) -> None:
+    process = Process()
+    process.hear_of_group("g", {"consumer.session.timeout.ms": "50000", "consumer.assignment.interval.ms": "0"})
+    assert of_group(process, "g") == (50_000, 5_000, 0)
+    assert of_group(process, "other") == (45_000, 5_000, 1_000)
+    process.hear({"group.initial.rebalance.delay.ms": "250"})
+    assert of_group(process, "g") == (50_000, 5_000, 0)
+    assert not caplog.records
+    process.hear_of_group("g", {"consumer.session.timeout.ms": "5", "consumer.heartbeat.interval.ms": "99000"})
+    assert of_group(process, "g") == (45_000, 15_000, 1_000)
+    assert "group g: consumer.session.timeout.ms=5 is not from 45000 to 60000, so 45000 counts" in caplog.text
+    process.hear_of_group("g", None)
+    assert of_group(process, "g") == (45_000, 5_000, 1_000)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"group_consumer_assignors": "best"},
+        {"group_consumer_assignors": " ,"},
+        {"group_consumer_migration_policy": "x"},
+    ],
+)
+def test_settings_of_consumer_groups_that_mean_nothing_are_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(OttlaError) as caught:
+        replace(CONFIG, **settings).groups()  # type: ignore[arg-type]  # a test names the fields
+    assert caught.value.code == ErrorCode.INVALID_CONFIG
 
 
 def test_one_brokers_own_says_nothing_of_groups() -> None:

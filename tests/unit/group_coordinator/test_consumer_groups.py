@@ -128,6 +128,18 @@ def _with_member_in(state: MemberState) -> tuple[ConsumerShard, str]:
     return shard, member_id
 
 
+def test_a_group_takes_the_assignor_that_most_of_its_members_prefer(shard: ConsumerShard) -> None:
+    known = ("uniform", "range")
+    shard.beat("m1")
+    assert shard.consumers().assignor(known) == "uniform"
+    shard.beat("m2", assignor="range")
+    assert shard.consumers().assignor(known) == "range"
+    shard.beat("m3", assignor="uniform")
+    shard.beat("m4", assignor="uniform")
+    assert shard.consumers().assignor(known) == "uniform"
+    assert shard.consumers().assignor(("range",)) == "range"
+
+
 def test_a_full_group_takes_no_further_member() -> None:
     shard = ConsumerShard(settings(max_size=1))
     shard.beat("m1")
@@ -286,6 +298,14 @@ def test_the_next_target_waits_for_the_assignment_interval() -> None:
     assert shard.consumers().state is ConsumerGroupState.ASSIGNING
     shard.sleep(1)
     shard.beat("m2", 2)
+    assert shard.consumers().target_epoch == 3
+
+
+def test_the_assignment_interval_does_not_wait_for_the_clock_of_another_coordinator() -> None:
+    shard = ConsumerShard(settings(assignment_interval_ms=1_000))
+    shard.beat("m1")
+    shard.at -= 100
+    shard.beat("m2")
     assert shard.consumers().target_epoch == 3
 
 

@@ -10,8 +10,10 @@ from typing import cast
 import pytest
 from consumer_groups import Client, ConsumerShard, flat, settings, settle
 
+from ottla_core.coordination.shard import Entry, Record
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer.commits import check_commit
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
 
@@ -130,9 +132,9 @@ class Members:
         owners: dict[tuple[TopicId, int], str] = {}
         for client in self.clients:
             member = group.members.get(client.member_id)
-            if member is None or client.epoch not in (member.epoch, member.current.previous_epoch):
-                continue  # it is fenced at its next request, and none of its commits is taken
             for partition in flat(client.owned):
+                if member is None or not self.may_commit(client, partition):
+                    continue  # it has lost the partition, and learns it with its next request
                 assert partition not in owners, f"{client.member_id} and {owners[partition]} own {partition}"
                 owners[partition] = client.member_id
         assigned: dict[tuple[TopicId, int], str] = {}
@@ -144,9 +146,25 @@ class Members:
         assert group.resolved.keys() <= group.regexes.keys(), "matches go with the last member that has the expression"
         assert 0 not in [client.epoch for client in self.clients if client.told], "it has joined"
 
+    def may_commit(self, client: Client, partition: tuple[TopicId, int]) -> bool:
+        try:
+            check_commit(
+                self.shard.consumers(),
+                client.member_id,
+                client.epoch,
+                [partition],
+                is_anonymous=False,
+                knows_no_epochs=False,
+            )
+        except OttlaError:
+            return False
+        return True
+
     def check_replay(self) -> None:
         """The state is what another coordinator reads in the log, in whatever order it reads it."""
-        there = ConsumerShard(self.shard.settings, self.shard.log, self.shard.known)
+        last = {entry.key: entry for entry in self.shard.log if isinstance(entry, Entry)}
+        log: list[Record] = self.chance.sample(list(last.values()), len(last))
+        there = ConsumerShard(self.shard.settings, log, self.shard.known)
         mine, others = (each.machine.consumer_group("g") for each in (self.shard, there))
         if mine is None or others is None:
             assert mine is others

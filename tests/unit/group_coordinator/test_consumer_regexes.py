@@ -68,6 +68,15 @@ def test_new_topics_are_found_after_ten_seconds_and_begin_an_epoch(shard: Consum
     assert set(member.owned) == set(partitions(t=[0], u=[0], z=[0], y=[0]))
 
 
+def test_a_new_expression_that_matches_nothing_leaves_its_members_partitions_to_others(shard: ConsumerShard) -> None:
+    first, second = Client(shard, "m1", more=REGEX), Client(shard, "m2", more={"topics": frozenset("tu")})
+    settle(first, second)
+    first.more = {"topics": frozenset(), "regex": "nothing"}
+    first.beat(regex="nothing")
+    settle(first, second)
+    assert (first.owned, second.owned) == ({}, partitions(t=range(4), u=range(4)))
+
+
 def test_matches_that_stay_the_same_write_nothing(shard: ConsumerShard) -> None:
     member = Client(shard, "m1", more=REGEX)
     settle(member)

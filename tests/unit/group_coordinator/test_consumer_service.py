@@ -135,9 +135,10 @@ async def test_what_a_heartbeat_says_is_in_the_log_before_it_is_answered(coordin
 
 async def test_a_member_without_an_id_gets_one_in_version_0_alone(coordinator: Coordinator) -> None:
     assert (await coordinator.join("", gives_no_id=True)).member_id == "chosen"
-    with pytest.raises(OttlaError) as caught:
-        await coordinator.join("")
-    assert caught.value.code == ErrorCode.INVALID_REQUEST
+    for request in (coordinator.join(""), coordinator.beat("", 2, gives_no_id=True)):
+        with pytest.raises(OttlaError) as caught:
+            await request
+        assert caught.value.code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_group_is_listed_and_described_with_its_type(coordinator: Coordinator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_groups import Client, ConsumerShard, flat, partitions, settings, settle
+from consumer_groups import Client, ConsumerShard, flat, partitions, settle
 from groups import WAITS, code, subscription
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -373,4 +373,22 @@ def test_offsets_outlive_a_change_of_protocol(shard: ConsumerShard) -> None:
     assert shard.commit(5, a, 1) == [None]
     shard.beat("new")
     assert shard.machine.offsets("g")[TopicPartition("t", 0)].offset == 5
-    assert settings().consumer.cluster.assignment_interval_ms == 0
+
+
+def test_what_has_happened_is_known_after_each_change_of_protocol(shard: ConsumerShard) -> None:
+    (a,) = classic_group(shard, assigned(0, 1, 2, 3))
+    count = len(shard.events())
+    shard.beat("new")
+    assert len(shard.events()) > count
+    count = len(shard.events())
+    shard.beat("new", LEAVES)
+    assert len(shard.events()) > count
+    shard.leave(a)
+    shard.sleep(1)
+    count = len(shard.events())
+    shard.beat("m1")
+    assert len(shard.events()) > count
+    shard.beat("m1", LEAVES)
+    count = len(shard.events())
+    shard.join()
+    assert len(shard.events()) > count

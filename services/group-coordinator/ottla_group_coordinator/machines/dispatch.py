@@ -20,7 +20,6 @@ from ottla_group_coordinator.machines.consumer.classic_members import (
     decide_leave_of_classic,
     decide_sync_of_classic,
 )
-from ottla_group_coordinator.machines.consumer.draft import Draft
 from ottla_group_coordinator.machines.consumer.errors import no_consumer_group
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.heartbeat import answer_if_quiet, decide_consumer_heartbeat
@@ -45,14 +44,24 @@ from ottla_group_coordinator.machines.records import GroupKey, encode_group, enc
 from ottla_group_coordinator.machines.shard import GroupShard
 
 
+def decide_quiet_request(
+    shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment
+) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+    """Decide a heartbeat of the consumer protocol that changes nothing but a timer, or return None."""
+    group = shard.consumer_group(group_id)
+    if group is None:
+        return None
+    return answer_if_quiet(group, request, shard.topics, shard.settings.consumer.of(group_id), now)
+
+
 def decide_consumer_request(
     shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
     """Decide a heartbeat of the consumer protocol. Raises GROUP_ID_NOT_FOUND, and what the group raises."""
-    settings, group = shard.settings.consumer.of(group_id), shard.consumer_group(group_id)
-    if group is not None and (quiet := answer_if_quiet(group, request, shard.topics, settings, now)) is not None:
+    if (quiet := decide_quiet_request(shard, group_id, request, now)) is not None:
         return quiet
-    check_request(group_id, request, settings)
+    group = shard.consumer_group(group_id)
+    check_request(group_id, request, shard.settings.consumer.of(group_id))
     if group is not None:
         return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
     if request.epoch != JOINS:
@@ -62,14 +71,12 @@ def decide_consumer_request(
     if classic.members:
         check_upgrade(classic, shard.settings)
         before = partial(upgrade, classic=classic, topics=shard.topics, settings=shard.settings)
-    else:
-        before = partial(_replace_empty, classic=classic)
-    return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now, before)
-
-
-def _replace_empty(draft: Draft, classic: Group) -> None:
-    if classic.generation or classic.pending:
-        draft.add(classic_tombstone(classic.group_id))
+        return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now, before)
+    decision = decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
+    if shard.any_group(group_id) is None:
+        return decision
+    # What has happened in a group is kept as long as there is a group, so the former one goes last.
+    return replace(decision, records=(*decision.records, classic_tombstone(group_id)))
 
 
 def decide_join_request(shard: GroupShard, group_id: str, request: Join, now: Moment) -> ShardDecision[Any]:
@@ -82,8 +89,8 @@ def decide_join_request(shard: GroupShard, group_id: str, request: Join, now: Mo
     decision = decide_join(classic, request, shard.settings, now)
     # The generation is written at once: a coordinator that takes over must not begin with 1 again.
     written = replace(classic, protocol_type=request.protocol_type).record()
-    records = (*consumers.tombstones(), Entry(encode_key(GroupKey(group_id)), encode_group(written)))
-    return replace(decision, records=(*records, *decision.records))
+    records = (Entry(encode_key(GroupKey(group_id)), encode_group(written)), *decision.records)
+    return replace(decision, records=(*records, *consumers.tombstones()))
 
 
 def decide_sync_request(shard: GroupShard, group_id: str, request: Sync, now: Moment) -> ShardDecision[Any]:

@@ -22,7 +22,7 @@ from ottla_core.kafka_formats.consumer_protocol import (
     encode_assignment,
 )
 from ottla_core.model import TopicId, TopicPartition
-from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, Draft
+from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import (
     ClassicProtocols,
@@ -148,7 +148,7 @@ def _take_over(draft: Draft, member: Member, classic: Group, topics: GroupTopics
     draft.write(TargetKey(group_id, member_id), without_epochs(assigned))
     draft.write(CurrentKey(group_id, member_id), current)
     draft.timers[SessionTimer(group_id, member_id)] = None
-    draft.timers[ConsumerSessionTimer(group_id, member_id)] = draft.now.at + member.session_timeout_ms / 1000
+    draft.timers[MemberTimer(group_id, member_id, Awaits.SESSION)] = draft.now.at + member.session_timeout_ms / 1000
 
 
 def partitions_of(named: tuple[TopicPartition, ...], topics: GroupTopics) -> Partitions:
@@ -184,7 +184,8 @@ def _stays_classic(group_id: str, reason: str, hint: str) -> OttlaError:
 def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
     """Return whether the group, as it is now, has only classic members, and may be a classic group again."""
     return (
-        0 < len(group.members) == group.classic_members <= settings.max_size
+        group.is_all_classic
+        and len(group.members) <= settings.max_size
         and settings.consumer.of(group.group_id).migration_policy.may_downgrade
     )
 
@@ -205,7 +206,7 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
     written = Entry(encode_key(GroupKey(group.group_id)), encode_group(classic.record()))
     if size_limit((*tombstones, written)) > settings.max_record_bytes:
         return False
-    for entry in (*tombstones, written):
+    for entry in (written, *tombstones):
         draft.add(entry)
     draft.cancel_timers(group.members)
     step = Transition(classic, draft.now)

@@ -24,7 +24,7 @@ from ottla_group_coordinator.machines.consumer.departure import (
     decide_consumer_session_end,
     decide_revocation_end,
 )
-from ottla_group_coordinator.machines.consumer.draft import ClassicTimer, ConsumerSessionTimer, RevocationTimer
+from ottla_group_coordinator.machines.consumer.draft import Awaits, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup, RegexesAsked, SeenTopics
 from ottla_group_coordinator.machines.consumer.records import ConsumerKey, decode_consumer_value
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, ImageTopics
@@ -63,9 +63,9 @@ _NEXT_BATCH_S: Final = 0.1
 _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
 
 _TIME_IS_UP: Final = {
-    ConsumerSessionTimer: decide_consumer_session_end,
-    RevocationTimer: decide_revocation_end,
-    ClassicTimer: decide_classic_step_end,
+    Awaits.SESSION: decide_consumer_session_end,
+    Awaits.REVOCATION: decide_revocation_end,
+    Awaits.CLASSIC_STEP: decide_classic_step_end,
 }
 """What follows when a timer of a member goes off."""
 
@@ -269,7 +269,7 @@ class GroupShard:
     def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         if isinstance(key, ExpiryTimer):
             return self._expire(now)
-        if isinstance(key, ConsumerSessionTimer | RevocationTimer | ClassicTimer):
+        if isinstance(key, MemberTimer):
             return self._on_consumer_timer(key, now)
         assert isinstance(key, SessionTimer | RebalanceTimer)
         group = self._groups.get(key.group)
@@ -279,13 +279,11 @@ class GroupShard:
             return decide_rebalance_end(group, self.settings, now)
         return decide_session_end(group, key.member_id, self.settings, now)
 
-    def _on_consumer_timer(
-        self, key: ConsumerSessionTimer | RevocationTimer | ClassicTimer, now: Moment
-    ) -> ShardDecision[None]:
+    def _on_consumer_timer(self, key: MemberTimer, now: Moment) -> ShardDecision[None]:
         group = self.consumer_group(key.group)
         if group is None:
             return ShardDecision(None)
-        return _TIME_IS_UP[type(key)](group, key.member_id, self.topics, self.settings, now)
+        return _TIME_IS_UP[key.awaits](group, key.member_id, self.topics, self.settings, now)
 
     def _expire(self, now: Moment) -> ShardDecision[None]:
         """Look at a limited number of groups at a time, because all other requests wait for it."""

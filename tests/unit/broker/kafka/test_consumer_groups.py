@@ -187,6 +187,16 @@ async def test_an_id_is_optional_in_version_0_alone(fields: dict[str, Any]) -> N
         assert told.member_id == (None if code else "m-new")
 
 
+@pytest.mark.parametrize("field", ["subscribed_topic_names", "topic_partitions"])
+async def test_the_topics_of_one_request_have_a_limit(field: str) -> None:
+    owned = ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=TOPIC_ID, partitions=[0])
+    one: Any = "t" if field == "subscribed_topic_names" else owned
+    for count, code in ((10_000, 0), (10_001, ErrorCode.INVALID_REQUEST)):
+        backend = GroupBackend(pb.ConsumerHeartbeatResponse())
+        assert (await beaten(backend, beat(**{field: [one] * count}), 1)).error_code == code
+        assert len(backend.asked) == (0 if code else 1)
+
+
 async def test_a_regular_expression_alone_is_a_subscription() -> None:
     backend = GroupBackend(pb.ConsumerHeartbeatResponse())
     told = await beaten(backend, join(subscribed_topic_names=None, subscribed_topic_regex=""), 1)

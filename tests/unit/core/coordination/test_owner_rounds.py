@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from owners import LIMITS, MINE, BookDecide, Hand, get, laid, later, put, resolve, set_timers, stored
@@ -13,7 +14,7 @@ from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision, TransactionProducer
 from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Rejected, Unknown
-from ottla_core.coordination.timers import REJECTED_S
+from ottla_core.coordination.timers import REJECTED_S, Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import headers_at
 
@@ -374,6 +375,24 @@ def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand
     hand.at += hand.owner.limits.unproved_s
     hand.ask("stale", get(b"a"), without_confirmation=True)
     assert ("stale" in hand.answers, hand.call) == (False, Check(2))
+
+
+def test_what_may_be_answered_from_memory_waits_while_something_is_written(hand: Hand) -> None:
+    def quiet(book: Any, now: Moment) -> ShardDecision[Any]:
+        return ShardDecision("quiet")
+
+    hand.ask("unproved", get(b"a"), from_memory=quiet)
+    assert hand.answers == {}
+    hand.prove()
+    hand.ask("proved", get(b"a"), from_memory=quiet)
+    assert hand.answers["proved"] == "quiet"
+    hand.ask("not from memory", get(b"a"), from_memory=lambda book, now: None)
+    assert "not from memory" not in hand.answers
+    hand.ask("beside a round", get(b"a"), from_memory=quiet)
+    assert "beside a round" not in hand.answers
+    hand.prove()
+    hand.prove()
+    assert hand.answers["beside a round"] != "quiet"
 
 
 def by_last_proof(decide: BookDecide) -> BookDecide:

@@ -79,14 +79,16 @@ def _failed(group: pb.GroupDescription, error: Error) -> _Group:
 
 async def _names(backend: Backend, members: Sequence[pb.MemberDescription], time_slice: Slice) -> _Names:
     """Return the names of the topics that members have or are to have, by their ids. Topics that are gone have none."""
-    ids: set[bytes] = set()
+    known: dict[bytes, str | None] = {}
 
     def note(member: pb.MemberDescription) -> None:
         has = member.consumer
-        ids.update(topic.topic_id for part in (has.assigned, has.target, has.revoking) for topic in part.topics)
+        for part in (has.assigned, has.target, has.revoking):
+            for topic in part.topics:
+                if topic.topic_id not in known:
+                    known[topic.topic_id] = name_by_id(backend, topic.topic_id)
 
     await sliced(note, members, time_slice)
-    known = {topic_id: name_by_id(backend, topic_id) for topic_id in ids}
     return {topic_id: name for topic_id, name in known.items() if name is not None}
 
 

@@ -7,7 +7,6 @@ subscriptions by regular expression. A request that can't be right is refused he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from ottla_broker.kafka import error_codes
@@ -20,12 +19,12 @@ from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ottla_core.rpc.bounds import check_few
 from ottla_core.security.resource import ResourceType
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 from ottla_proto.operation import Operation
 
-_Owned: TypeAlias = ConsumerGroupHeartbeatRequest.TopicPartitions
 _Assigned: TypeAlias = ConsumerGroupHeartbeatResponse.TopicPartitions
 
 _ID_FROM: Final = 1
@@ -34,6 +33,8 @@ _JOINS: Final = 0
 _LEAVES: Final = -1
 _LEAVES_FOR_NOW: Final = -2
 _UNCHANGED_MS: Final = -1
+_MOST_TOPICS: Final = 10_000
+"""The most topics of one request, because the coordinator goes through all of them in one turn of its loop."""
 _BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 """Kafka takes a text of these characters alone for an empty one."""
 
@@ -41,15 +42,18 @@ _BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 async def handle(
     backend: Backend, request: ConsumerGroupHeartbeatRequest, context: KafkaContext
 ) -> ConsumerGroupHeartbeatResponse:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
     try:
         context.access.check(Operation.READ, ResourceType.GROUP, request.group_id)
-        denied = await context.access.denied(
-            Operation.DESCRIBE, ResourceType.TOPIC, request.subscribed_topic_names or ()
-        )
-        for error in denied.values():
-            raise error
+        if names:
+            for error in (await context.access.denied(Operation.DESCRIBE, ResourceType.TOPIC, names)).values():
+                raise error
         _check(request, context.version)
-        response = await call(backend, request.group_id, Group.CONSUMER_HEARTBEAT, await _forwarded(request, context))
+        forwarded = _forwarded(request, context)
+        if owned:
+            add = forwarded.owned.topics.add
+            await sliced(lambda topic: add(topic_id=topic.topic_id, partitions=topic.partitions), owned)
+        response = await call(backend, request.group_id, Group.CONSUMER_HEARTBEAT, forwarded)
     except OttlaError as error:
         return ConsumerGroupHeartbeatResponse(**error_fields(error))
     if response.error.code:
@@ -58,7 +62,7 @@ async def handle(
         member_id=response.member_id,
         member_epoch=response.member_epoch,
         heartbeat_interval_ms=response.heartbeat_interval_ms,
-        assignment=await _assignment(response),
+        assignment=await _assignment(response) if response.HasField("assignment") else None,
     )
 
 
@@ -67,6 +71,8 @@ def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     epoch = request.member_epoch
     if version >= _ID_FROM or epoch > _JOINS or epoch == _LEAVES:
         _check_text("member id", request.member_id)
+    check_few(len(request.subscribed_topic_names or ()), "topics", _MOST_TOPICS)
+    check_few(len(request.topic_partitions or ()), "topics", _MOST_TOPICS)
     _check_text("group id", request.group_id)
     _check_text("instance id", request.instance_id)
     _check_text("rack id", request.rack_id)
@@ -98,8 +104,9 @@ def _invalid(message: str, hint: str) -> OttlaError:
     return OttlaError(ErrorCode.INVALID_REQUEST, message, hint=hint)
 
 
-async def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaContext) -> pb.ConsumerHeartbeatRequest:
-    names, regex, owned = request.subscribed_topic_names, request.subscribed_topic_regex, request.topic_partitions
+def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaContext) -> pb.ConsumerHeartbeatRequest:
+    """Return the request for the coordinator. What the member owns is still to be added."""
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     return pb.ConsumerHeartbeatRequest(
         group=request.group_id,
         member=member(request.member_id, request.instance_id),
@@ -109,17 +116,12 @@ async def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaConte
         topics=None if names is None else pb.SubscribedTopics(names=names),
         topic_regex=regex,
         assignor=request.server_assignor,
-        owned=None if owned is None else await _owned(owned),
+        owned=None if request.topic_partitions is None else pb.AssignedPartitions(),
         client_id=context.client_id,
         client_host=host_of(context),
         gives_no_id=context.version < _ID_FROM,
         reader=_reader(context) if regex else None,
     )
-
-
-async def _owned(topics: Sequence[_Owned]) -> pb.AssignedPartitions:
-    owned = await sliced(lambda t: pb.AssignedTopic(topic_id=t.topic_id, partitions=t.partitions), topics)
-    return pb.AssignedPartitions(topics=owned)
 
 
 def _reader(context: KafkaContext) -> pb.ReaderOfTopics | None:
@@ -130,10 +132,7 @@ def _reader(context: KafkaContext) -> pb.ReaderOfTopics | None:
     return pb.ReaderOfTopics(principal=caller.principal, host=caller.client_host, sees_unlisted=access.sees_unlisted)
 
 
-async def _assignment(response: pb.ConsumerHeartbeatResponse) -> ConsumerGroupHeartbeatResponse.Assignment | None:
-    """Return what the member is assigned, or None if that has not changed."""
-    if not response.HasField("assignment"):
-        return None
+async def _assignment(response: pb.ConsumerHeartbeatResponse) -> ConsumerGroupHeartbeatResponse.Assignment:
     topics = await sliced(_assigned, response.assignment.topics)
     return ConsumerGroupHeartbeatResponse.Assignment(topic_partitions=topics)
 

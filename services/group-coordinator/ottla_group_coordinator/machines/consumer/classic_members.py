@@ -16,7 +16,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.departure import forget_regex, member_of, remove
-from ottla_group_coordinator.machines.consumer.draft import ClassicTimer, ConsumerSessionTimer, Draft
+from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import Awaited, ClassicStep, ConsumerGroup
 from ottla_group_coordinator.machines.consumer.heartbeat import replace_static, step, update_epoch
 from ottla_group_coordinator.machines.consumer.member import (
@@ -221,7 +221,7 @@ def _can_step(group: ConsumerGroup, member: ConsumerMember) -> bool:
 def _start_session(draft: Draft, member: ConsumerMember) -> None:
     assert member.metadata.classic is not None
     timeout_s = member.metadata.classic.session_timeout_ms / 1000
-    draft.timers[ConsumerSessionTimer(draft.group.group_id, member.member_id)] = draft.now.at + timeout_s
+    draft.timers[MemberTimer(draft.group.group_id, member.member_id, Awaits.SESSION)] = draft.now.at + timeout_s
 
 
 def _await(draft: Draft, member: ConsumerMember, awaited: ClassicStep | None) -> None:
@@ -232,4 +232,4 @@ def _await(draft: Draft, member: ConsumerMember, awaited: ClassicStep | None) ->
         return
     draft.memory.append(Awaited(group_id, member_id, awaited))
     at = None if awaited is None else draft.now.at + member.metadata.rebalance_timeout_ms / 1000
-    draft.timers[ClassicTimer(group_id, member_id)] = at
+    draft.timers[MemberTimer(group_id, member_id, Awaits.CLASSIC_STEP)] = at

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
-from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, Draft, RevocationTimer
+from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import LEAVES_FOR_NOW, ConsumerMember
 from ottla_group_coordinator.machines.consumer.partitions import NO_EPOCHS
@@ -39,7 +39,7 @@ def decide_consumer_leave(
             # It keeps all that it has, except for what it was to give up anyway, until its session ends.
             current = member.current._replace(epoch=LEAVES_FOR_NOW, revoking=NO_EPOCHS)
             draft.write(CurrentKey(group.group_id, member.member_id), current)
-            draft.timers[RevocationTimer(group.group_id, member.member_id)] = None
+            draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.REVOCATION)] = None
             draft.note(Kind.LEFT, "left for now; its place is kept until its session ends", member)
         else:
             remove(draft, [member], Kind.LEFT, "left", topics, settings)
@@ -91,11 +91,11 @@ def decide_consumer_resume(group: ConsumerGroup, settings: ConsumerSettings, now
     """Give every member a full session, and the time to give its partitions up, after a load."""
     with Draft(group, now) as draft:
         for member in group.members.values():
-            draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = (
+            draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.SESSION)] = (
                 now.at + _session_timeout_ms(member, settings) / 1000
             )
             if member.current.revoking and not member.is_classic:
-                draft.timers[RevocationTimer(group.group_id, member.member_id)] = (
+                draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.REVOCATION)] = (
                     now.at + member.metadata.rebalance_timeout_ms / 1000
                 )
         if group.members:

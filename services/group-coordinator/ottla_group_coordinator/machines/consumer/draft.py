@@ -9,9 +9,9 @@ the decision is made, all of them are undone. The runtime applies them again whe
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from enum import IntEnum
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from ottla_core.coordination.batches import record_limit
 from ottla_core.coordination.shard import Entry, ShardDecision
@@ -27,28 +27,21 @@ from ottla_group_coordinator.machines.consumer.records import (
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind, shortened
 
 
-@dataclass(frozen=True, slots=True)  # named tuples of two kinds would be equal
-class ConsumerSessionTimer:
-    """A member has missed its heartbeats."""
+class Awaits(IntEnum):
+    """What a member's timer waits for."""
 
+    SESSION = 1
+    """The member's next heartbeat."""
+    REVOCATION = 2
+    """The member gives its partitions up, for which it has its rebalance timeout."""
+    CLASSIC_STEP = 3
+    """The member, of the classic protocol, joins or synchronizes, for which it has as long."""
+
+
+class MemberTimer(NamedTuple):
     group: str
     member_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class RevocationTimer:
-    """A member has not given its partitions up within its rebalance timeout."""
-
-    group: str
-    member_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClassicTimer:
-    """A member of the classic protocol has not joined, or not synchronized, within its rebalance timeout."""
-
-    group: str
-    member_id: str
+    awaits: Awaits
 
 
 class Draft:
@@ -131,8 +124,8 @@ class Draft:
 
     def cancel_timers(self, member_ids: Collection[str]) -> None:
         for member_id in member_ids:
-            self.timers[ConsumerSessionTimer(self.group.group_id, member_id)] = None
-            self.timers[RevocationTimer(self.group.group_id, member_id)] = None
-            self.timers[ClassicTimer(self.group.group_id, member_id)] = None
+            self.timers[MemberTimer(self.group.group_id, member_id, Awaits.SESSION)] = None
+            self.timers[MemberTimer(self.group.group_id, member_id, Awaits.REVOCATION)] = None
+            self.timers[MemberTimer(self.group.group_id, member_id, Awaits.CLASSIC_STEP)] = None
             if member_id in self.group.awaited:
                 self.memory.append(Awaited(self.group.group_id, member_id, None))

@@ -8,7 +8,7 @@ costs as much in a group of 5,000 members as in one of five.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -92,6 +92,9 @@ class ConsumerGroup:
         self.asked = RegexesAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
+        self.quiet_epoch: int | None = None
+        """The epoch of members that have nothing to do, or None while the next target is to be made."""
+        self._update_quiet_epoch()
         self._instances: Final[dict[str, str]] = {}
         self._owners: Final[dict[TopicId, dict[int, str]]] = {}
         self._reconciled: Final[Counter[int]] = Counter()
@@ -124,6 +127,12 @@ class ConsumerGroup:
         return self._first.epoch if self.assigned is None else self.assigned.epoch
 
     @property
+    def is_all_classic(self) -> bool:
+        """It tells whether all members use the classic protocol, and could make an assignment for each other."""
+        count = self.classic_members
+        return 0 < len(self.members) == count and count in self.classic_protocols.values()
+
+    @property
     def is_assigned(self) -> bool:
         return self.target_epoch >= self.epoch
 
@@ -143,11 +152,10 @@ class ConsumerGroup:
     def target(self, member_id: str) -> Partitions:
         return self.targets.get(member_id, NO_PARTITIONS)
 
-    def assignor(self, default: str) -> str:
-        """Return the assignor that most members prefer."""
-        if not self._assignors:
-            return default
-        return max(sorted(self._assignors), key=self._assignors.__getitem__)
+    def assignor(self, known: Sequence[str]) -> str:
+        """Return the assignor that most members prefer, of those that are known. The first is that of a group whose
+        members prefer none."""
+        return max(known, key=lambda name: self._assignors[name])
 
     def subscribed_topics(self) -> Set[str]:
         """Return the topics that any member reads, by name or by what its regular expression matches."""
@@ -170,8 +178,10 @@ class ConsumerGroup:
         match key:
             case GroupEpochKey():
                 self.written = value
+                self._update_quiet_epoch()
             case TargetEpochKey():
                 self.assigned = value
+                self._update_quiet_epoch()
             case MemberKey():
                 self._put_metadata(key.member_id, value)
             case CurrentKey():
@@ -180,6 +190,9 @@ class ConsumerGroup:
                 _put(self.targets, key.member_id, value)
             case RegexKey():
                 self._put_resolved(key.pattern, value)
+
+    def _update_quiet_epoch(self) -> None:
+        self.quiet_epoch = self.target_epoch if self.is_assigned else None
 
     def keys(self) -> Iterator[ConsumerKey]:
         """Yield the key of each of the group's records, and that of one which an older release may have written."""

@@ -15,7 +15,7 @@ from ottla_core.coordination.timers import Moment
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, forget_regex, member_of
-from ottla_group_coordinator.machines.consumer.draft import ConsumerSessionTimer, Draft, RevocationTimer
+from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, SeenTopics
 from ottla_group_coordinator.machines.consumer.member import (
     JOINS,
@@ -93,7 +93,7 @@ def answer_if_quiet(
     if member is None or not _is_quiet(group, member, request, topics, now):
         return None
     answer = ConsumerHeartbeatAnswer(member.member_id, request.epoch, settings.heartbeat_interval_ms)
-    timer = ConsumerSessionTimer(group.group_id, member.member_id)
+    timer = MemberTimer(group.group_id, member.member_id, Awaits.SESSION)
     return ShardDecision(answer, timers={timer: _session_end(settings, now)}, by_last_proof=True)
 
 
@@ -102,8 +102,7 @@ def _is_quiet(
 ) -> bool:
     metadata = member.metadata
     return (
-        request.epoch == member.current.epoch == group.target_epoch
-        and group.is_assigned
+        request.epoch == member.current.epoch == group.quiet_epoch
         and member.current.state is MemberState.STABLE
         and group.seen_version == topics.version
         and request.says_nothing_new
@@ -126,7 +125,7 @@ def _go_on(
     update_epoch(draft, topics, is_changed=is_resolved or member.metadata.topics != former.metadata.topics)
     make_target(draft, topics, settings)
     current = step(draft, group.members[member.member_id], request.owned, topics)
-    draft.timers[ConsumerSessionTimer(group.group_id, member.member_id)] = _session_end(consumer, draft.now)
+    draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.SESSION)] = _session_end(consumer, draft.now)
     is_told = (
         request.epoch == JOINS
         or request.is_full
@@ -255,7 +254,7 @@ def step(draft: Draft, member: ConsumerMember, owned: Partitions | None, topics:
         return current
     was = group.state
     draft.write(CurrentKey(group.group_id, member.member_id), current)
-    timer = RevocationTimer(group.group_id, member.member_id)
+    timer = MemberTimer(group.group_id, member.member_id, Awaits.REVOCATION)
     if current.state is MemberState.UNREVOKED:
         # A classic member has that long to join again, once its heartbeat has told it to (`classic_members`).
         timeout_s = member.metadata.rebalance_timeout_ms / 1000

@@ -78,12 +78,11 @@ def decide_resolved(
 ) -> ShardDecision[None]:
     """Take in the matches of patterns. Other matches than before begin an epoch."""
     with Draft(group, now) as draft:
-        is_changed = False
         for pattern, names in matches.items():
             former = group.resolved.get(pattern)
             if pattern in group.regexes and (former is None or former.topics != names):
-                is_changed |= names != (frozenset() if former is None else former.topics)
                 draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, version, now.wall_ms))
-        if is_changed:
+        # A new expression begins one even if it matches nothing: its member may have read something else before.
+        if draft.records():
             draft.begin_epoch(hash_of(group.subscribed_topics(), topics), "an expression matches other topics")
         return draft.decision(None)

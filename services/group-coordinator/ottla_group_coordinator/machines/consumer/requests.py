@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla_group_coordinator.machines.consumer import errors
@@ -23,8 +22,7 @@ class Reader(NamedTuple):
     """It tells whether topics without ACLs are open to everyone."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(NamedTuple):
     """What a member says. None, or -1 for the timeout, stands for no change since its last request."""
 
     member_id: str

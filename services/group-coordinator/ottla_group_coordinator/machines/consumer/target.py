@@ -24,7 +24,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: GroupSettings) -> N
     group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
     if group.is_assigned or not _is_due(draft, consumer):
         return
-    name = group.assignor(consumer.assignors[0])
+    name = group.assignor(consumer.assignors)
     members, counts = _subscribed(group, topics)
     made = ASSIGNORS[name](members, counts)
     changed = [who for who in made if group.targets.get(who) is None or made[who] != group.target(who)]
@@ -56,7 +56,8 @@ def _subscribed(group: ConsumerGroup, topics: GroupTopics) -> tuple[dict[str, As
 
 def _is_due(draft: Draft, settings: ConsumerSettings) -> bool:
     made_ms = 0 if draft.group.assigned is None else draft.group.assigned.made_ms
-    return not made_ms or draft.now.wall_ms >= made_ms + settings.assignment_interval_ms
+    # A time that is still to come is that of another coordinator, whose clock is ahead.
+    return not 0 <= draft.now.wall_ms - made_ms < settings.assignment_interval_ms
 
 
 def _moved(group: ConsumerGroup, member_id: str, target: Partitions) -> int:
