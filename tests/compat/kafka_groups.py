@@ -259,7 +259,7 @@ class _WithListener(_Member):
 
 
 class Python(_WithListener):
-    refusals = (kafka.errors.CommitFailedError, kafka.errors.RebalanceInProgressError)
+    refusals = (kafka.errors.KafkaError,)
 
     def _make(self, joining: Joining) -> Any:
         self._eager = joining.assignor == "range"
@@ -303,7 +303,7 @@ class Python(_WithListener):
 class Aio(_WithListener):
     """It knows no cooperative rebalances. Its event loop runs whenever something is waited for: mostly a poll."""
 
-    refusals = (aiokafka.errors.CommitFailedError,)
+    refusals = (aiokafka.errors.KafkaError,)
 
     def _make(self, joining: Joining) -> Any:
         assert joining.assignor == "range", "aiokafka has no other that the rest have too"

@@ -14,6 +14,8 @@ import ottla
 
 BETWEEN_S: Final = 0.2
 """Between two rounds of one record for each partition."""
+DELIVERY_S: Final = 30.0
+"""Longer than any harm takes, and no longer than a run can wait whose cluster has gone."""
 _NAME: Final = "writer"
 
 
@@ -40,7 +42,7 @@ class RecordWriter:
             self._notes.close()
 
     def _write(self, bootstrap: str, topic: str, partitions: int) -> None:
-        with ottla.Producer(bootstrap, topic=topic) as producer:
+        with ottla.Producer(bootstrap, topic=topic, delivery_timeout=DELIVERY_S) as producer:
             for number in itertools.count():
                 values = [f"{number}.{partition}" for partition in range(partitions)]
                 sent = [(value, producer.send(value.encode(), partition=n)) for n, value in enumerate(values)]
