@@ -128,6 +128,11 @@ class _Member(ABC):
     def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
         """0 where nothing is."""
 
+    def _assigned_now(self) -> Iterable[Any]:
+        """Partitions, as the client says it after a poll."""
+        assigned: Iterable[Any] = self._consumer.assignment()
+        return assigned
+
     def _end(self) -> None:
         self._consumer.close()
 
@@ -137,7 +142,7 @@ class _Member(ABC):
         self._subscribe()
         while not self._closing.is_set():
             records = self._poll()
-            self._see(self._consumer.assignment(), records)
+            self._see(self._assigned_now(), records)
             self._serve()
         self._end()
 
@@ -232,11 +237,33 @@ class Confluent(_Member):
         return {p.partition: max(0, p.offset) for p in self._consumer.committed(wanted, LIMIT_S)}
 
 
-class Python(_Member):
-    refusals = (kafka.errors.CommitFailedError, kafka.errors.RebalanceInProgressError)
+class _WithListener(_Member):
+    """A client that is written in Python. It says that it still has what it has given up until it has joined again."""
+
+    _joins_again = False
+
+    def _assigned_now(self) -> Iterable[Any]:
+        return () if self._joins_again else super()._assigned_now()
+
+    def _on_revoked(self, partitions: Any) -> None:
+        super()._on_revoked(partitions)
+        self._joins_again = self._is_eager
+
+    def _on_assigned(self) -> None:
+        self._joins_again = False
+
+    @property
+    @abstractmethod
+    def _is_eager(self) -> bool:
+        """Whether it gives up all that it has before it joins again."""
+
+
+class Python(_WithListener):
+    refusals = (kafka.errors.KafkaError,)
 
     def _make(self, joining: Joining) -> Any:
-        strategy = PythonRange if joining.assignor == "range" else PythonCooperative
+        self._eager = joining.assignor == "range"
+        strategy = PythonRange if self._eager else PythonCooperative
         return kafka.KafkaConsumer(**_named_in_python(joining, strategy), **security.kafka_python())
 
     def _subscribe(self) -> None:
@@ -247,12 +274,16 @@ class Python(_Member):
                 member._on_revoked(revoked)
 
             def on_partitions_assigned(self, assigned: Any) -> None:
-                """Nothing to do."""
+                member._on_assigned()
 
             def on_partitions_lost(self, lost: Any) -> None:
                 member._on_lost(lost)
 
         self._consumer.subscribe([self._topic], listener=Listener())
+
+    @property
+    def _is_eager(self) -> bool:
+        return self._eager
 
     def _poll(self) -> list[GroupRec]:
         # One that ends between the answers to JoinGroup and SyncGroup leaves kafka-python 3.0.12 without an assignment
@@ -269,10 +300,10 @@ class Python(_Member):
         return {p: self._consumer.committed(kafka.TopicPartition(self._topic, p)) or 0 for p in partitions}
 
 
-class Aio(_Member):
+class Aio(_WithListener):
     """It knows no cooperative rebalances. Its event loop runs whenever something is waited for: mostly a poll."""
 
-    refusals = (aiokafka.errors.CommitFailedError,)
+    refusals = (aiokafka.errors.KafkaError,)
 
     def _make(self, joining: Joining) -> Any:
         assert joining.assignor == "range", "aiokafka has no other that the rest have too"
@@ -295,10 +326,14 @@ class Aio(_Member):
                 member._on_revoked(revoked)
 
             async def on_partitions_assigned(self, assigned: Any) -> None:
-                """Nothing to do."""
+                member._on_assigned()
 
         self._consumer.subscribe([self._topic], listener=Listener())
         self._wait(self._consumer.start())
+
+    @property
+    def _is_eager(self) -> bool:
+        return True
 
     def _poll(self) -> list[GroupRec]:
         return _records(self._wait(self._consumer.getmany(timeout_ms=100)))

@@ -10,7 +10,8 @@ A member has a partition from `assigned` to `revoked` or `lost`. It tells of the
 partition, and of the other before it gives the partition up, so times that overlap are a mistake. Three things end what
 it has without a word of its own: it is killed, it closes, and it stands still for so long that its session may end. It
 does not know of the last one until it goes on. So it may not be blamed for what it believes then, but whoever takes a
-commit of its is to blame.
+commit of its is to blame. A member may also miss its session without our doing. It then learns of that from its first
+commit after another one has its partitions.
 
     {"f": "assigned" | "revoked" | "lost", "group": "g", "member": "m", "partitions": [0], "mono_ns": 7, …}
     {"f": "read", "group": "g", "member": "m", "values": ["a", "b"], …}
@@ -22,6 +23,7 @@ commit of its is to blame.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +38,8 @@ from tests.faults.kinds_found import KindsFound
 KINDS: Final = ("double_owners", "old_epoch_commits", "lost", "unsettled", "ended")
 _TOLD: Final = {"unsettled": "unsettled", "ended": "ended"}
 _NEVER: Final = float("inf")
+_NO_MEMBER: Final = re.compile("UNKNOWN_MEMBER_ID|FENCED|_FATAL|CommitFailed")
+"""How clients call it: librdkafka and franz-go by the error's name, Java and kafka-python by that of an exception."""
 
 
 @dataclass(slots=True)
@@ -77,6 +81,8 @@ class MigrationChecker:
         """By group and member: what it believes to have."""
         self._commits: Final[dict[tuple[str, str], list[float]]] = defaultdict(list)
         """By group and member: when those that were taken were made."""
+        self._expelled: Final[dict[tuple[str, str], list[float]]] = defaultdict(list)
+        """By group and member: when a commit was made whose answer was that it is no member."""
         self._written: Final[dict[str, None]] = {}
         self._read: Final[dict[str, set[str]]] = defaultdict(set)
 
@@ -112,6 +118,8 @@ class MigrationChecker:
                     found.refused += 1
             case "commit", _:
                 found.refused += 1
+                if _NO_MEMBER.search(operation["error"]):
+                    self._expelled[operation["group"], operation["member"]].append(operation["asked_ns"])
 
     def findings(self) -> MigrationFindings:
         """What is wrong with all of it together."""
@@ -145,7 +153,7 @@ class MigrationChecker:
             if former.member == later.member:
                 continue
             what = f"partition {partition} of {group}"
-            if former.until > later.since:
+            if former.until > later.since and not self._was_expelled(group, former, later):
                 self._findings.add("double_owners", f"{former.member} and {later.member} had {what} at one time")
             for asked in self._commits[group, former.member]:
                 if later.since < asked < former.believes_until:
@@ -154,6 +162,12 @@ class MigrationChecker:
                         "old_epoch_commits",
                         f"{former.member} committed {what} {late_s:.3f} s after {later.member} had it",
                     )
+
+    def _was_expelled(self, group: str, former: Tenure, later: Tenure) -> bool:
+        """Whether the first commit of the former owner that was answered after the later one came tells it to go."""
+        expelled = [at for at in self._expelled[group, former.member] if later.since < at < former.believes_until]
+        taken = [at for at in self._commits[group, former.member] if later.since < at < former.believes_until]
+        return bool(expelled) and not taken
 
 
 def _words(operation: Operation) -> str:

@@ -47,7 +47,9 @@ class MigratingMember:
         self.name: Final = name
         self.role: Final = role
         self.partitions: set[int] = set()
-        self.commits: Final = role.client != BY_HAND
+        self._commits: Final = role.client != BY_HAND
+        self._is_asked = False
+        """A commit is on its way. The next one waits for its answer."""
         self._notes: Final = HistoryWriter(history, name)
         self._ordered_to_end = False
         self._values: list[str] = []
@@ -64,8 +66,10 @@ class MigratingMember:
         self._reading.start()
 
     def commit(self) -> None:
-        """Tell it to commit. The answer goes into the history."""
-        self._command("commit")
+        """Tell it to commit, if it has answered the last time. The answer goes into the history."""
+        if self._commits and not self._is_asked and self._process.poll() is None:
+            self._is_asked = True
+            self._command("commit")
 
     def kill(self) -> None:
         """SIGKILL; returns once all that it has said is read."""
@@ -93,10 +97,6 @@ class MigratingMember:
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
-    @property
-    def runs(self) -> bool:
-        return self._process.poll() is None
-
     def _command(self, words: str) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError, BlockingIOError):
@@ -120,8 +120,10 @@ class MigratingMember:
                 value = base64.b64decode(record["value"]).decode()
                 self._note("read", mono_ns=at, values=[value], partition=record["partition"], offset=record["offset"])
             case {"done": "commit", "asked_ns": asked}:
+                self._is_asked = False
                 self._note("commit", "ok", mono_ns=at, asked_ns=asked)
             case {"failed": "commit", "asked_ns": asked, "error": error}:
+                self._is_asked = False
                 self._note("commit", "fail", mono_ns=at, asked_ns=asked, error=error)
             case {"old_commit": tried}:
                 self._note("old_commit", "ok" if tried["error"] == "NONE" else "fail", mono_ns=at, **tried)
@@ -227,5 +229,4 @@ class Fleet:
     def _commit(self) -> None:
         while not self._ending.wait(COMMIT_S):
             for member in self.members:
-                if member.commits and member.runs:
-                    member.commit()
+                member.commit()

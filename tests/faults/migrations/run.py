@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,9 +23,12 @@ from tests.faults.migrations.nemesis import MigrationNemesis
 from tests.faults.migrations.rows import FRANZ_GO, GROUPS, JAVA, KAFKA_PYTHON, LIBRDKAFKA, MigrationRow
 from tests.faults.migrations.writer import RecordWriter
 
+import ottla
+
 TOPIC: Final = "read-by-migrating-groups"
 _START_LIMIT_S: Final = 90.0
 _READ_LIMIT_S: Final = 60.0
+_LOOK_S: Final = 1.0
 _OPEN: Final = {
     JAVA: java_client,
     FRANZ_GO: franz_go,
@@ -67,6 +71,7 @@ class MigrationRun(FaultRun[MigrationResult]):
         if mutant:
             self.nemesis.caught = self._is_caught
         self._writer: Final = RecordWriter(self.history)
+        self._look_at = 0.0
 
     def begin(self) -> None:
         """Until both groups have shared their partitions."""
@@ -101,8 +106,10 @@ class MigrationRun(FaultRun[MigrationResult]):
 
     def judge(self, *, share: float) -> None:
         result = self.result
-        if hasattr(self.nemesis, "fleet"):
-            self.nemesis.fleet.end(kill=lambda member: True)  # nothing where the row came to its end
+        if hasattr(self.nemesis, "fleet"):  # nothing of this where the row came to its end
+            self.nemesis.fleet.end(kill=lambda member: True)
+            with suppress(ottla.OttlaError):  # the cluster has gone
+                self._writer.end()
         result.findings = self._check()
         result.migrations, result.by_kind = self.nemesis.migrations, dict(self.nemesis.done)
         result.kills = self.nemesis.done.total()
@@ -113,7 +120,10 @@ class MigrationRun(FaultRun[MigrationResult]):
         return all(member.partitions for member in self.nemesis.fleet.members)
 
     def _is_caught(self) -> bool:
-        """Whether there is what the mutant has to be found by, without what may be on its way yet."""
+        """Whether there is what the mutant has to be found by. Looks once in a while: it reads the whole history."""
+        if time.monotonic() < self._look_at:
+            return False
+        self._look_at = time.monotonic() + _LOOK_S
         counts = self._check().counts
         return any(counts[kind] for kind in self.result.row.findings if kind != "lost")
 

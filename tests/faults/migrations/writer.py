@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,8 @@ import ottla
 
 BETWEEN_S: Final = 0.2
 """Between two rounds of one record for each partition."""
+DELIVERY_S: Final = 30.0
+"""Longer than any harm takes, and no longer than a run can wait whose cluster has gone."""
 _NAME: Final = "writer"
 
 
@@ -25,19 +27,22 @@ class RecordWriter:
         self._notes: Final = HistoryWriter(history, _NAME)
         self._ending: Final = threading.Event()
         self._pool: Final = ThreadPoolExecutor(1, thread_name_prefix=_NAME)
+        self._running: Future[None] | None = None
 
     def start(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._running = self._pool.submit(self._write, bootstrap, topic, partitions)
 
     def end(self) -> None:
-        """Raises what the thread has raised."""
+        """Raises what the thread has raised. Nothing where it has ended, or never began."""
         self._ending.set()
-        self._running.result()
-        self._pool.shutdown()
-        self._notes.close()
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+            self._pool.shutdown()
+            self._notes.close()
 
     def _write(self, bootstrap: str, topic: str, partitions: int) -> None:
-        with ottla.Producer(bootstrap, topic=topic) as producer:
+        with ottla.Producer(bootstrap, topic=topic, delivery_timeout=DELIVERY_S) as producer:
             for number in itertools.count():
                 values = [f"{number}.{partition}" for partition in range(partitions)]
                 sent = [(value, producer.send(value.encode(), partition=n)) for n, value in enumerate(values)]

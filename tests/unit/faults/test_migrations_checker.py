@@ -27,8 +27,8 @@ def lost(at: int, member: str, *partitions: int) -> Operation:
     return op(at, "lost", member, partitions=list(partitions))
 
 
-def committed(asked: int, at: int, member: str, type_: str = "ok") -> Operation:
-    return op(at, "commit", member, type_, asked_ns=asked)
+def committed(asked: int, at: int, member: str, type_: str = "ok", error: str = "") -> Operation:
+    return op(at, "commit", member, type_, asked_ns=asked, error=error)
 
 
 def written(at: int, value: str) -> Operation:
@@ -81,6 +81,15 @@ def test_who_stands_still_may_be_overtaken() -> None:
     assert found(*paused, committed(8, 10, "a")) == {"old_epoch_commits": 1}
     assert found(*paused, committed(8, 10, "a", "fail")) == {}
     assert found(*paused, committed(4, 10, "a")) == {}, "it was made before another one had the partition"
+
+
+def test_who_has_missed_its_session_learns_of_it_from_its_next_commit() -> None:
+    starved = [assigned(1, "a", 0), assigned(5, "b", 0), lost(20, "a", 0)]
+    told = committed(8, 9, "a", "fail", "UNKNOWN_MEMBER_ID")
+    assert found(*starved, told) == {}
+    assert found(*starved, committed(8, 9, "a", "fail", "a timeout")) == {"double_owners": 1}
+    taken = committed(6, 7, "a")
+    assert found(*starved, taken, told) == {"double_owners": 1, "old_epoch_commits": 1}
 
 
 def test_a_commit_of_an_old_epoch() -> None:
