@@ -3,9 +3,11 @@
 coordinators 1 2 [delay=3s max-size=2]  1 is given the shard, and serves it; `delay` is the initial rebalance delay
 join a [instance=i] [id-required] [session=10s] [rebalance=60s] [protocols=range,sticky] [topics=t]
                                      client a joins by the member id that it knows; it remembers what it is answered
-sync a [a=x b=y]                     a synchronizes; as the leader with an assignment for each client
+  [owns=0,1]                         it tells the others which partitions of t it owns (KIP-429)
+sync a [a=0 b=1,2]                   a synchronizes; as the leader with partitions of t for each client
 heartbeat a, leave a, forget a       a's session; it leaves; or its process is gone, and a new one knows no member id
 commit a 5 [generation=1] [simple]   offset 5 of t-0, in the generation that a knows; simple: without a member
+  [partition=1]                      … of another partition of t
 offsets                              what is committed
 … to=1                               any request may go to another coordinator than the one that was given the shard
 pass 10s                             time passes for all that run
@@ -21,12 +23,11 @@ show, log                            the group as its coordinator has it; the sh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from batches import NOON
-from groups import EveryTopic, subscription
+from groups import EveryTopic, KnownTopics
 
 from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.batches import read_batches
@@ -43,34 +44,39 @@ from ottla_core.coordination.effects import (
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decide, Entry, ShardDecision
+from ottla_core.coordination.shard import Decide, ShardDecision
 from ottla_core.coordination.shard_log import Append, Appended, Result, Unknown
 from ottla_core.coordination.timers import LoopClock, Moment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_formats.consumer_protocol import (
+    MemberAssignment,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
 from ottla_core.records.fence import ShardFence
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
-from ottla_group_coordinator.machines.history import Happened
-from ottla_group_coordinator.machines.membership import (
-    CallerIdentity,
-    GroupSettings,
-    Join,
-    Sync,
-    decide_heartbeat,
-    decide_join,
-    decide_leave,
-    decide_sync,
+from ottla_group_coordinator.machines.dispatch import (
+    decide_heartbeat_request,
+    decide_join_request,
+    decide_leave_request,
+    decide_sync_request,
 )
+from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.history import Happened
+from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings, Join, Sync
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit, decide_delete_group
-from ottla_group_coordinator.machines.records import GroupKey, OffsetKey, decode_group, decode_key, decode_offset
+from ottla_group_coordinator.machines.records import GroupKey, Key, OffsetKey, decode_group, decode_key, decode_offset
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.shard import GroupShard
 
 GROUP: Final = "g"
 SHARD: Final = 0
 LIMITS: Final = ShardLimits(unproved_s=2.0, append_s=5.0, retry_s=0.1, retry_most_s=1.0)
-PARTITION: Final = TopicPartition("t", 0)
+TOPIC: Final = "t"
 TIMED_OUT: Final = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "the log did not respond in time")
 
 Words = list[str]
@@ -117,6 +123,7 @@ class GroupWorld:
         self._clients: Final[dict[str, Client]] = {}
         self._settings = GroupSettings()
         self._topics: Final = EveryTopic()
+        self._known: Final = KnownTopics(**{TOPIC: 4})
         self._lines: list[str] = []
         self._now = 1_000.0
         self._epoch = self._owner = self._numbers = self._losing = 0
@@ -142,40 +149,41 @@ class GroupWorld:
         client.instance_id = options.get("instance", client.instance_id)
         self._numbers += 1
         topics = options.get("topics", "t").split(",")
+        subscription = Subscription(tuple(topics), owned=_partitions(options.get("owns", "")))
         join = Join(
             client.identity,
             f"{client.name}-{self._numbers}",
             f"join-{self._numbers}",
-            session_timeout_ms=_ms(options.get("session", "10s")),
-            rebalance_timeout_ms=_ms(options.get("rebalance", "60s")),
+            session_timeout_ms=milliseconds(options.get("session", "10s")),
+            rebalance_timeout_ms=milliseconds(options.get("rebalance", "60s")),
             protocol_type="consumer",
-            protocols={name: subscription(*topics) for name in options.get("protocols", "range").split(",")},
+            protocols=dict.fromkeys(options.get("protocols", "range").split(","), encode_subscription(subscription)),
             client_id=client.name,
             member_id_required="id-required" in words,
         )
-        self._request(client, "join", options, lambda s, now: decide_join(s.group_or_new(GROUP), join, s.settings, now))
+        self._request(client, "join", options, lambda s, now: decide_join_request(s, GROUP, join, now))
 
     def _do_sync(self, words: Words, options: Options) -> None:
         client = self._client(words[0])
         self._numbers += 1
-        assignments = {self._client(n).member_id: v.encode() for n, v in options.items() if n in self._clients}
-        generation = int(options.get("generation", client.generation))
+        assignments = {
+            self._client(name).member_id: encode_assignment(MemberAssignment(_partitions(numbers)))
+            for name, numbers in options.items()
+            if name in self._clients
+        }
+        generation = _generation(client, options)
         sync = Sync(client.identity, generation, f"sync-{self._numbers}", assignments=assignments)
-        self._request(client, "sync", options, lambda s, now: decide_sync(s.group_or_new(GROUP), sync, s.settings, now))
+        self._request(client, "sync", options, lambda s, now: decide_sync_request(s, GROUP, sync, now))
 
     def _do_heartbeat(self, words: Words, options: Options) -> None:
         for client in map(self._client, words):
-            generation = int(options.get("generation", client.generation))
-            self._request(
-                client, "heartbeat", options, _heartbeat(client.identity, generation), without_confirmation=True
-            )
+            decide = _heartbeat(client.identity, _generation(client, options))
+            self._request(client, "heartbeat", options, decide, without_confirmation=True)
 
     def _do_leave(self, words: Words, options: Options) -> None:
         client = self._client(words[0])
         leavers = [(CallerIdentity("", client.instance_id) if client.instance_id else client.identity, "")]
-        self._request(
-            client, "leave", options, lambda s, now: decide_leave(s.group_or_new(GROUP), leavers, s.settings, now)
-        )
+        self._request(client, "leave", options, lambda s, now: decide_leave_request(s, GROUP, leavers, now))
 
     def _do_forget(self, words: Words, options: Options) -> None:
         client = self._client(words[0])
@@ -184,12 +192,12 @@ class GroupWorld:
     def _do_commit(self, words: Words, options: Options) -> None:
         client = self._client(words[0])
         simple = "simple" in words
-        generation = NO_GENERATION if simple else int(options.get("generation", client.generation))
+        generation = NO_GENERATION if simple else _generation(client, options)
         identity = CallerIdentity("") if simple else client.identity
-        offsets = [ToCommit(PARTITION, int(words[1]), -1, "")]
+        offsets = [ToCommit(TopicPartition(TOPIC, int(options.get("partition", 0))), int(words[1]), -1, "")]
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
-            group = shard.group_or_new(GROUP)
+            group = shard.any_group(GROUP) or Group(GROUP)
             return decide_commit(group, identity, generation, offsets, self._topics, shard.settings, now)
 
         self._request(client, f"commit of {words[1]}", options, decide)
@@ -231,12 +239,16 @@ class GroupWorld:
     # ---- coordinators -----------------------------------------------------------------------------------------------
 
     def _do_coordinators(self, words: Words, options: Options) -> None:
-        self._settings = GroupSettings(
-            initial_rebalance_delay_ms=_ms(options.get("delay", "0s")), max_size=int(options.get("max-size", 100))
-        )
+        self._settings = self._new_settings(options)
         for word in words:
             self._processes[int(word)] = Process(int(word), LoopClock(self._now))
         self._do_give(words[:1], {})
+
+    def _new_settings(self, options: Options) -> GroupSettings:
+        return GroupSettings(
+            initial_rebalance_delay_ms=milliseconds(options.get("delay", "0s")),
+            max_size=int(options.get("max-size", 100)),
+        )
 
     def _do_give(self, words: Words, options: Options) -> None:
         process = self._processes[int(words[0])]
@@ -247,7 +259,7 @@ class GroupWorld:
         if process.owner is not None:
             self._carry_out(process, process.owner.leave("it was assigned again, under a new epoch"))
         fence = ShardFence(self._epoch, 100 + process.number)
-        process.owner = Owner(fence, GroupShard(self._settings), LIMITS, now, lambda: 1.0)
+        process.owner = Owner(fence, GroupShard(self._settings, self._known), LIMITS, now, lambda: 1.0)
         self._carry_out(process, process.owner.on_start(now))
 
     def _do_hear(self, words: Words, options: Options) -> None:
@@ -283,7 +295,7 @@ class GroupWorld:
 
     def _do_pass(self, words: Words, options: Options) -> None:
         """In steps of a tenth of a second, so that no process that runs sees a gap."""
-        until = self._now + _ms(words[0]) / 1000
+        until = self._now + milliseconds(words[0]) / 1000
         while self._now < until - 1e-9:
             self._now = min(until, self._now + 0.1)
             for process in self._running():
@@ -318,13 +330,19 @@ class GroupWorld:
                     self._respond(sent, response)
                 case RespondError(sent, error):
                     self._respond(sent, error)
-                case Perform(happened):
-                    self._lines += _happened(happened)
+                case Perform(performed):
+                    self._perform(performed)
                 case ReportTrouble(trouble):
                     self._lines.append(f"{process.number} reports: {trouble}")
                 case Leave(reason, needs_epoch):
                     asks = ", and asks for another epoch" if needs_epoch else ""
                     self._lines.append(f"{process.number} leaves the shard: {reason}{asks}")
+
+    def _perform(self, effect: Any) -> None:
+        if isinstance(effect, Happened):
+            for event in effect.events:
+                member = f" {event.member_id}" if event.member_id else ""
+                self._lines.append(f"  {event.kind.value}{member}: {event.cause}")
 
     def _send(self, process: Process, send: Send) -> None:
         assert process.owner is not None
@@ -356,7 +374,7 @@ class GroupWorld:
                 text += f": {response.member_id} in generation {response.generation}{members}"
                 text += ", keeps the assignment" if response.skip_assignment else ""
             case Synced():
-                text += f": assigned {response.assignment.decode() or 'nothing'}"
+                text += f": assigned {_assigned(response.assignment)}"
             case MemberIdRequiredError():
                 client.member_id = response.member_id
                 text += f": {_error(response)}"
@@ -389,7 +407,7 @@ class GroupWorld:
         for member in group.members.values():
             instance = f" ({member.instance_id})" if member.instance_id else ""
             waits = " joins" if member.joining else " syncs" if member.syncing else ""
-            self._lines.append(f"  {member.member_id}{instance}: {member.assignment.decode() or 'nothing'}{waits}")
+            self._lines.append(f"  {member.member_id}{instance}: {_assigned(member.assignment)}{waits}")
 
     def _do_log(self, words: Words, options: Options) -> None:
         offset = 0
@@ -397,15 +415,29 @@ class GroupWorld:
             if batch.fence is not None:
                 self._lines.append(f"{offset}: the fence of {batch.fence.incarnation - 100}, epoch {batch.fence.epoch}")
             for n, pair in enumerate(batch.pairs):
-                self._lines.append(f"{offset + n}: {_record(Entry(*pair))}")
+                self._lines.append(f"{offset + n}: {self._record(decode_key(pair[0]), pair[1])}")
             offset = batch.next_offset
+
+    def _record(self, key: Key | None, value: bytes | None) -> str:
+        if isinstance(key, OffsetKey):
+            return f"{key.partition} {'is deleted' if value is None else f'at {decode_offset(value).offset}'}"
+        assert isinstance(key, GroupKey)
+        if value is None:
+            return f"{key.group} is deleted"
+        group = decode_group(value)
+        members = ", ".join(f"{m.member_id} has {_assigned(m.assignment)}" for m in group.members)
+        return f"{key.group} in generation {group.generation}: {members or 'no members'}"
+
+
+def _generation(client: Client, options: Options) -> int:
+    return int(options.get("generation", client.generation))
 
 
 def _heartbeat(identity: CallerIdentity, generation: int) -> Decide[GroupShard]:
-    return lambda shard, now: decide_heartbeat(shard.group_or_new(GROUP), identity, generation, now)
+    return lambda shard, now: decide_heartbeat_request(shard, GROUP, identity, generation, now)
 
 
-def _ms(text: str) -> int:
+def milliseconds(text: str) -> int:
     return round(float(text.removesuffix("s")) * 1000)
 
 
@@ -413,19 +445,9 @@ def _error(error: OttlaError) -> str:
     return f"{ErrorCode(error.code).name} ({error.code}): {error.message}"
 
 
-def _happened(effect: Any) -> Iterator[str]:
-    if isinstance(effect, Happened):
-        for event in effect.events:
-            yield f"  {event.kind.value}{f' {event.member_id}' if event.member_id else ''}: {event.cause}"
+def _partitions(numbers: str) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(TOPIC, int(number)) for number in numbers.split(",") if number)
 
 
-def _record(record: Entry) -> str:
-    key = decode_key(record.key)
-    if isinstance(key, GroupKey):
-        if record.value is None:
-            return f"{key.group} is deleted"
-        group = decode_group(record.value)
-        members = ", ".join(f"{m.member_id} has {m.assignment.decode() or 'nothing'}" for m in group.members)
-        return f"{key.group} in generation {group.generation}: {members or 'no members'}"
-    assert isinstance(key, OffsetKey)
-    return f"{key.partition} {'is deleted' if record.value is None else f'at {decode_offset(record.value).offset}'}"
+def _assigned(assignment: bytes) -> str:
+    return ",".join(str(p.partition) for p in decode_assignment(assignment).partitions) or "nothing"
