@@ -69,8 +69,8 @@ class Groups:
         """Return all groups, by name, or only those in `states`.
 
         The states are Empty, PreparingRebalance, CompletingRebalance and Stable, and of consumer groups Empty,
-        Assigning, Reconciling and Stable. The list is complete, or an error is
-        raised: while a shard has no coordinator, or is loading, the call waits.
+        Assigning, Reconciling and Stable. The list is complete, or an error is raised: while a shard has no
+        coordinator, or is loading, the call waits.
         """
         left_s = self._channel.deadline(timeout).left()
         responses = self._coordinators.listed(Group.LIST_GROUPS, pb.ListGroupsRequest(states=states), timeout=left_s)

@@ -3,8 +3,7 @@
 Keys begin with their version, which says what they are: 0 and 1 a committed offset, 2 a classic group's members, and
 the kinds in `consumer.records`. Values of these three are read in versions 0 to 4. Offsets are written in version 4,
 which has the topic's id, and groups in version 3. A record of another kind is kept in the log and left alone. It is
-`None` here. Source: OffsetCommitKey/Value.json and
-GroupMetadataKey/Value.json of Apache Kafka.
+`None` here. Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Apache Kafka.
 """
 
 from __future__ import annotations

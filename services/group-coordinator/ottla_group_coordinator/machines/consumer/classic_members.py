@@ -14,11 +14,10 @@ from ottla_core.coordination.shard import Later, ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
-from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.departure import forget_regex, member_of, remove
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import Awaited, ClassicStep, ConsumerGroup
-from ottla_group_coordinator.machines.consumer.heartbeat import replace_static, step, update_epoch
+from ottla_group_coordinator.machines.consumer.heartbeat import check_room, replace_static, step, update_epoch
 from ottla_group_coordinator.machines.consumer.member import (
     ClassicProtocols,
     ConsumerMember,
@@ -54,8 +53,7 @@ def decide_join_of_classic(
     """Have a classic member take its next step. Raises Kafka's errors, and MemberIdRequiredError."""
     identity, consumer = request.identity, settings.consumer.of(group.group_id)
     member_id = identity.member_id or request.fresh_id
-    if len(group.members) >= consumer.max_size and member_id not in group.members:
-        raise errors.full(group.group_id, len(group.members))
+    check_room(group, member_id, consumer.max_size)
     subscription = _check_join(group, request, member_id)
     if not identity.member_id and identity.instance_id is None and request.member_id_required:
         return ShardDecision(MemberIdRequiredError(request.fresh_id))

@@ -66,11 +66,16 @@ def decide_consumer_heartbeat(
     consumer = settings.consumer.of(group.group_id)
     with Draft(group, now) as draft:
         before(draft)
-        if len(group.members) >= consumer.max_size and request.member_id not in group.members:
-            raise errors.full(group.group_id, len(group.members))
+        check_room(group, request.member_id, consumer.max_size)
         if request.epoch != JOINS:
             check_epoch(group, member_of(group, request.member_id, request.instance_id), request)
         return _go_on(draft, request, topics, settings)
+
+
+def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
+    """Raise GROUP_MAX_SIZE_REACHED for a member that would be one too many."""
+    if len(group.members) >= max_size and member_id not in group.members:
+        raise errors.full(group.group_id, len(group.members))
 
 
 def check_epoch(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> None:
