@@ -11,7 +11,8 @@ partition, and of the other before it gives the partition up, so times that over
 it has without a word of its own: it is killed, it closes, and it stands still for so long that its session may end. It
 does not know of the last one until it goes on. So it may not be blamed for what it believes then, but whoever takes a
 commit of its is to blame. A member may also miss its session without our doing. It then learns of that from its first
-commit after another one has its partitions.
+commit after another one has its partitions. That excuses it only if none of its commits was taken within half a session
+before: a member whose commits are answered sends its heartbeats, too. Excused overlaps are counted as `expelled`.
 
     {"f": "assigned" | "revoked" | "lost", "group": "g", "member": "m", "partitions": [0], "mono_ns": 7, …}
     {"f": "read", "group": "g", "member": "m", "values": ["a", "b"], …}
@@ -53,6 +54,8 @@ class MigrationFindings(KindsFound):
     """Commits that were not taken, those in old epochs included."""
     old_commits: int = 0
     """Commits that were made in an old epoch on purpose."""
+    expelled: int = 0
+    """Partitions of a member that had missed its session and did not know."""
     reads: int = 0
     written: int = 0
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
@@ -71,10 +74,11 @@ class Tenure:
 
 class MigrationChecker:
     """Feed it every operation in the order of time; then ask once for the findings. `groups` are those that read all
-    that is written."""
+    that is written, and `session_s` is the session timeout of their members."""
 
-    def __init__(self, groups: Collection[str]) -> None:
+    def __init__(self, groups: Collection[str], session_s: float) -> None:
         self._groups: Final = groups
+        self._session_ns: Final = session_s * SECOND_NS
         self._findings = MigrationFindings()
         self._tenures: Final[dict[tuple[str, int], list[Tenure]]] = defaultdict(list)
         self._open: Final[dict[tuple[str, str], dict[int, Tenure]]] = defaultdict(dict)
@@ -153,8 +157,11 @@ class MigrationChecker:
             if former.member == later.member:
                 continue
             what = f"partition {partition} of {group}"
-            if former.until > later.since and not self._was_expelled(group, former, later):
-                self._findings.add("double_owners", f"{former.member} and {later.member} had {what} at one time")
+            if former.until > later.since:
+                if self._was_expelled(group, former, later):
+                    self._findings.expelled += 1
+                else:
+                    self._findings.add("double_owners", f"{former.member} and {later.member} had {what} at one time")
             for asked in self._commits[group, former.member]:
                 if later.since < asked < former.believes_until:
                     late_s = (asked - later.since) / SECOND_NS
@@ -164,9 +171,10 @@ class MigrationChecker:
                     )
 
     def _was_expelled(self, group: str, former: Tenure, later: Tenure) -> bool:
-        """Whether the first commit of the former owner that was answered after the later one came tells it to go."""
+        """Whether the former owner was silent before the later one came, and is no member by its next commit."""
         expelled = [at for at in self._expelled[group, former.member] if later.since < at < former.believes_until]
-        taken = [at for at in self._commits[group, former.member] if later.since < at < former.believes_until]
+        silent_from = later.since - self._session_ns / 2
+        taken = [at for at in self._commits[group, former.member] if silent_from < at < former.believes_until]
         return bool(expelled) and not taken
 
 
@@ -174,8 +182,8 @@ def _words(operation: Operation) -> str:
     return f"{operation['group']}: {operation['member']} {operation.get('error', '')}".rstrip()
 
 
-def check(operations: Iterable[Operation], groups: Collection[str]) -> MigrationFindings:
-    checker = MigrationChecker(groups)
+def check(operations: Iterable[Operation], groups: Collection[str], session_s: float) -> MigrationFindings:
+    checker = MigrationChecker(groups, session_s)
     for operation in sorted(operations, key=itemgetter("mono_ns")):
         checker.on_operation(operation)
     return checker.findings()

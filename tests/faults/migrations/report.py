@@ -35,6 +35,7 @@ def run_migrations(chosen: Collection[str], minutes: float, directory: Path, see
             "commits": found.commits,
             "refused": found.refused,
             "old_commits": found.old_commits,
+            "expelled": found.expelled,
             "written": found.written,
             **found.counts,
             "mutants": 0 if unbroken else len(broken),

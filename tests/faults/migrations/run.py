@@ -128,7 +128,7 @@ class MigrationRun(FaultRun[MigrationResult]):
         return any(counts[kind] for kind in self.result.row.findings if kind != "lost")
 
     def _check(self) -> MigrationFindings:
-        return check(read_history(self.history), GROUPS)
+        return check(read_history(self.history), GROUPS, SESSION_S)
 
 
 def missed_floors(result: MigrationResult) -> list[str]:

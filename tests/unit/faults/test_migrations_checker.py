@@ -9,6 +9,8 @@ from tests.faults.history import Operation
 from tests.faults.migrations.checker import check
 
 G = "g"
+SECOND = 1_000_000_000
+SESSION_S = 10.0
 
 
 def op(at: int, f: str, member: str = "a", type_: str = "info", **fields: Any) -> Operation:
@@ -40,7 +42,7 @@ def read(at: int, member: str, *values: str) -> Operation:
 
 
 def found(*operations: Operation) -> dict[str, int]:
-    return {kind: count for kind, count in check(operations, [G]).counts.items() if count}
+    return {kind: count for kind, count in check(operations, [G], SESSION_S).counts.items() if count}
 
 
 MOVES = (
@@ -57,7 +59,7 @@ def test_a_clean_history_passes() -> None:
 
 
 def test_what_was_done_is_counted() -> None:
-    findings = check((*MOVES, committed(30, 31, "b", "fail")), [G])
+    findings = check((*MOVES, committed(30, 31, "b", "fail")), [G], SESSION_S)
     assert (findings.rebalances, findings.commits, findings.refused) == (2, 2, 1)
 
 
@@ -90,6 +92,14 @@ def test_who_has_missed_its_session_learns_of_it_from_its_next_commit() -> None:
     assert found(*starved, committed(8, 9, "a", "fail", "a timeout")) == {"double_owners": 1}
     taken = committed(6, 7, "a")
     assert found(*starved, taken, told) == {"double_owners": 1, "old_epoch_commits": 1}
+
+
+def test_who_was_heard_a_moment_ago_has_not_missed_its_session() -> None:
+    told = committed(61 * SECOND, 62 * SECOND, "a", "fail", "UNKNOWN_MEMBER_ID")
+    starved = [assigned(1, "a", 0), assigned(60 * SECOND, "b", 0), told, lost(63 * SECOND, "a", 0)]
+    assert check([*starved, committed(54 * SECOND, 54 * SECOND, "a")], [G], SESSION_S).expelled == 1
+    assert found(*starved, committed(54 * SECOND, 54 * SECOND, "a")) == {}
+    assert found(*starved, committed(56 * SECOND, 56 * SECOND, "a")) == {"double_owners": 1}
 
 
 def test_a_commit_of_an_old_epoch() -> None:
