@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,10 @@ from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings
 from ottla_group_coordinator.machines.dispatch import decide_consumer_request
 from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.states import GroupState
+
+_IN_MEMORY = ("seen_version", "asked", "awaited")
+"""What the next owner of a consumer group looks at again."""
 
 AT_ONCE = ConsumerSettings(assignment_interval_ms=0)
 
@@ -69,6 +74,15 @@ class ConsumerShard(Shard):
             assert self._seen(group) == before, "a decision has changed the group"
         return self.take(decided)
 
+    def take_over(self) -> None:
+        before = self.machine
+        super().take_over()
+        assert _written(self.machine._consumers) == _written(before._consumers)
+        # While its members join and synchronize, a classic group is ahead of its last generation in the log.
+        for name, group in before._groups.items():
+            if group.state is GroupState.STABLE:
+                assert self.group(name).record() == group.record()
+
     def _seen(self, name: str) -> Any:
         group = self.machine.consumer_group(name)
         return None if group is None else vars(group)
@@ -85,6 +99,11 @@ class ConsumerShard(Shard):
                 for pattern in asked.patterns or tuple(group.regexes)
             }
             self.take(decide_resolved(group, found, self.known.names_version, self.known, self.now))
+
+
+def _written(groups: Mapping[str, ConsumerGroup]) -> dict[str, dict[str, Any]]:
+    """What of each group is in the log."""
+    return {name: {k: v for k, v in vars(group).items() if k not in _IN_MEMORY} for name, group in groups.items()}
 
 
 LEFT_OUT = object()

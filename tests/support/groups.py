@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import UserDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla_core.cluster.image import Topic
 from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry, Later, Record, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, Timers
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes
@@ -108,6 +108,10 @@ class Shard:
         """Those that are set."""
         self._timers = Timers()
         self._ids = itertools.count(1)
+        self.waiting: set[Any] = set()
+        """The keys of requests that have no answer yet."""
+        self.takes_over: Callable[[], bool] = lambda: False
+        """Says after each decision whether another coordinator takes over now."""
         for record in log or []:
             self.apply(record)
         self.take(self.machine.on_loaded(self.now))
@@ -123,6 +127,18 @@ class Shard:
         there._ids = self._ids
         return there
 
+    def take_over(self) -> None:
+        """Let another owner go on with what the log says. Requests that waited have failed."""
+        log, self.log = self.log, []
+        self.machine = GroupShard(self.settings, self.known)
+        self.timers, self._timers = {}, Timers()
+        for record in log:
+            self.apply(record)
+        self._take(self.machine.on_loaded(self.now))
+        moved = OttlaError(ErrorCode.NOT_COORDINATOR, "another coordinator has taken over")
+        self.answers |= dict.fromkeys(self.waiting, moved)
+        self.waiting.clear()
+
     def apply(self, record: Record) -> None:
         """Apply the record. The log keeps only its bytes."""
         self.machine.apply(record)
@@ -131,6 +147,12 @@ class Shard:
         self.log.append(record)
 
     def take(self, decided: ShardDecision[Any]) -> Any:
+        response = self._take(decided)
+        if self.takes_over():
+            self.take_over()
+        return response
+
+    def _take(self, decided: ShardDecision[Any]) -> Any:
         self.largest_bytes = max(self.largest_bytes, size_limit(decided.records))
         for entry in decided.records:
             self.apply(entry)
@@ -152,7 +174,12 @@ class Shard:
             assert isinstance(effect, Resolve)
             assert effect.key not in self.answers
             self.answers[effect.key] = effect.response
-        return WAITS if isinstance(decided.response, Later) else decided.response
+            self.waiting.discard(effect.key)
+        if not isinstance(decided.response, Later):
+            return decided.response
+        if decided.response.key not in self.answers:
+            self.waiting.add(decided.response.key)
+        return WAITS
 
     def sleep(self, seconds: float) -> None:
         until = self.at + seconds

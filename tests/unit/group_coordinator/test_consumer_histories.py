@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from copy import deepcopy
-from typing import cast
 
 import pytest
 from consumer_groups import Client, ConsumerShard, flat, settings, settle
@@ -27,6 +26,8 @@ class Members:
         self.chance = random.Random(seed)
         self.shard = ConsumerShard(settings(assignment_interval_ms=self.chance.choice([0, 1_500])))
         self.shard.checks_purity = True
+        self.often = self.chance.choice([0.0, 0.0, 0.2, 1.0])
+        self.shard.takes_over = lambda: self.chance.random() < self.often
         self.clients: list[Client] = []
         self.count = 0
 
@@ -42,7 +43,7 @@ class Members:
             (1, self.change_topics),
             (1, self.vanish),
             (2, lambda: self.shard.sleep(self.chance.uniform(0.1, 8))),
-            (1, self.take_over),
+            (1, self.shard.take_over),
             (2, lambda: self.shard.resolve()),
         ]
         self.chance.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
@@ -116,12 +117,6 @@ class Members:
         if (client := self.one()) is not None:
             self.clients.remove(client)
 
-    def take_over(self) -> None:
-        self.shard = cast("ConsumerShard", self.shard.reloaded())
-        self.shard.checks_purity = True
-        for client in self.clients:
-            client.shard = self.shard
-
     # ---- what holds -----------------------------------------------------------------------------------------------
 
     def check_owners(self) -> None:
@@ -176,6 +171,8 @@ class Members:
 
     def check_settles(self) -> None:
         """Members that go on have all partitions of what they read before long, and each has one reader."""
+        # Members that have gone keep their sessions for as long as coordinators come and go.
+        self.often = 0.0
         for client in self.clients:
             client.loses = False
         for _ in range(16):

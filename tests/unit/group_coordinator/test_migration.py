@@ -20,6 +20,7 @@ from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState
+from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.states import GroupState
@@ -315,6 +316,35 @@ def test_without_the_last_member_of_the_consumer_protocol_a_group_is_a_classic_o
     there = ConsumerShard(shard.settings, shard.log, shard.known)
     assert there.machine.consumer_group("g") is None
     assert list(there.group().members) == [old.member_id]
+
+
+def test_the_rebalance_of_a_downgrade_outlives_its_coordinator(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    new.leave()
+    shard.take_over()
+    assert shard.group().state is GroupState.PREPARING_REBALANCE
+    assert code(shard.heartbeat(old.member_id, old.generation)) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert [event.kind for event in shard.events()] == [Kind.LOADED, Kind.REBALANCE_BEGAN]
+    assert shard.join(old.member_id, key="again") is WAITS
+    joined = shard.answers["again"]
+    assert (joined.generation, joined.leader) == (old.generation + 1, old.member_id)
+    shard.take_over()
+    assert shard.join(old.member_id, key="once more") is WAITS
+    joined = shard.answers["once more"]
+    shard.sync(old.member_id, joined.generation, {old.member_id: assigned(0, 1, 2, 3)})
+    shard.take_over()
+    assert shard.group().state is GroupState.STABLE
+    assert shard.heartbeat(old.member_id, joined.generation) is None
+
+
+def test_members_that_do_not_join_after_a_downgrade_and_a_takeover_are_evicted(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    new.leave()
+    shard.take_over()
+    for _ in range(13):
+        shard.heartbeat(old.member_id, old.generation)
+        shard.sleep(5)
+    assert (shard.group().state, len(shard.group().members)) == (GroupState.EMPTY, 0)
 
 
 def test_a_downgrade_with_topics_that_are_not_known_does_not_raise(shard: ConsumerShard) -> None:

@@ -466,13 +466,17 @@ def decide_rebalance_end(group: Group, settings: GroupSettings, now: Moment) -> 
     return step.decision(None)
 
 
-def decide_resume(group: Group, now: Moment) -> ShardDecision[None]:
-    """Give every member a full session after a load (rule 49). The last owner's timers are not in the log."""
+def decide_resume(group: Group, settings: GroupSettings, now: Moment) -> ShardDecision[None]:
+    """Give every member a full session after a load (rule 49). The last owner's timers are not in the log. Nor is the
+    rebalance that follows a change to the classic protocol, so it begins again."""
     step = Transition(group, now)
     for member in step.group.members.values():
         step.start_session(member)
     if step.group.members:
         step.note(Kind.LOADED, "this coordinator took over; it does not know what happened before")
+        if group.leader is None:
+            cause = "the group has changed to the classic protocol, and its members have not synchronized since"
+            begin(step, cause, settings.initial_rebalance_delay_ms)
     return step.decision(None)
 
 

@@ -228,10 +228,11 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
 
 
 def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:
+    """Return the group with the classic protocol. It has no leader, which says in the log that its members have yet to
+    join (`decide_resume`)."""
     classic = Group(group.group_id, GroupState.STABLE, PROTOCOL_TYPE, group.epoch)
     for member in group.members.values():
         classic.members.put(_classic_member(member, group, topics))
-    classic.leader = next(iter(classic.members))
     classic.protocol = classic.members.vote()
     return classic
 

@@ -250,7 +250,7 @@ class GroupShard:
     # ---- time -------------------------------------------------------------------------------------------------------
 
     def on_loaded(self, now: Moment) -> ShardDecision[None]:
-        resumed = [decide_resume(group, now) for group in self._groups.values()]
+        resumed = [decide_resume(group, self.settings, now) for group in self._groups.values()]
         resumed += [
             decide_consumer_resume(group, self.settings.consumer.of(group_id), now)
             for group_id, group in self._consumers.items()
