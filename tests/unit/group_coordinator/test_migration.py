@@ -8,6 +8,7 @@ import pytest
 from consumer_groups import Client, ConsumerShard, flat, partitions, settle
 from groups import WAITS, code, subscription
 
+from ottla_core.coordination.shard import Entry
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import (
     MemberAssignment,
@@ -18,6 +19,7 @@ from ottla_core.kafka_formats.consumer_protocol import (
 )
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
+from ottla_group_coordinator.machines.consumer.records import MemberKey, encode_consumer_key, encode_consumer_value
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState
 from ottla_group_coordinator.machines.history import Kind
@@ -201,6 +203,40 @@ def mixed(shard: ConsumerShard) -> tuple[ClassicClient, Client]:
     return old, new
 
 
+LONG = "ä" * 20_000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"client_id": LONG},
+        {"client_host": LONG},
+        {"instance_id": LONG},
+        {"member_id": LONG},
+        {"protocols": {LONG: subscription("t"), "range": subscription("t")}},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_a_join_with_a_name_that_no_record_can_hold_is_refused_by_groups_of_both_protocols(
+    shard: ConsumerShard, more: dict[str, Any]
+) -> None:
+    assert code(shard.join(**more)) == ErrorCode.INVALID_REQUEST
+    mixed(shard)
+    before = len(shard.log)
+    assert code(shard.join(**more)) == ErrorCode.INVALID_REQUEST
+    assert len(shard.log) == before
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 5_999, 1_800_001, 2**31 - 1])
+def test_a_session_timeout_outside_the_bounds_is_refused_by_groups_of_both_protocols(
+    shard: ConsumerShard, timeout_ms: int
+) -> None:
+    assert code(shard.join(session_timeout_ms=timeout_ms)) == ErrorCode.INVALID_SESSION_TIMEOUT
+    old, _ = mixed(shard)
+    for member_id in ("", old.member_id):
+        assert code(shard.join(member_id, session_timeout_ms=timeout_ms)) == ErrorCode.INVALID_SESSION_TIMEOUT
+
+
 def test_a_classic_member_is_told_of_nothing_while_nothing_changes(shard: ConsumerShard) -> None:
     old, _ = mixed(shard)
     before = len(shard.log)
@@ -376,6 +412,18 @@ def test_a_downgrade_that_does_not_go_into_a_batch_leaves_a_consumer_group() -> 
         old.go_on()
     assert shard.consumers().state is ConsumerGroupState.STABLE
     assert len(old.owned) == 4
+
+
+def test_a_group_that_can_not_be_written_as_a_classic_one_still_loses_members(shard: ConsumerShard) -> None:
+    old, _ = mixed(shard)
+    # A log that another implementation has written may hold such a name.
+    metadata = shard.member(old.member_id).metadata._replace(client_id=LONG)
+    key = MemberKey("g", old.member_id)
+    shard.apply(Entry(encode_consumer_key(key), encode_consumer_value(key, metadata)))
+    for _ in range(10):
+        shard.heartbeat(old.member_id, old.generation)
+        shard.sleep(5)
+    assert list(shard.consumers().members) == [old.member_id]
 
 
 def test_a_static_member_that_comes_back_with_the_classic_protocol_downgrades_its_group(shard: ConsumerShard) -> None:

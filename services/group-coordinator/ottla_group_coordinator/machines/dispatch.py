@@ -34,6 +34,7 @@ from ottla_group_coordinator.machines.membership import (
     CallerIdentity,
     Join,
     Sync,
+    check_join,
     decide_heartbeat,
     decide_join,
     decide_leave,
@@ -80,6 +81,7 @@ def decide_consumer_request(
 
 
 def decide_join_request(shard: GroupShard, group_id: str, request: Join, now: Moment) -> ShardDecision[Any]:
+    check_join(group_id, request, shard.settings)
     consumers = shard.consumer_group(group_id)
     if consumers is None:
         return decide_join(shard.group_or_new(group_id), request, shard.settings, now)

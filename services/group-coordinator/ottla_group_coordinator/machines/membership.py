@@ -23,11 +23,11 @@ from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.plural import counted
-from ottla_group_coordinator.machines.consumer.records import LONGEST_NAME_BYTES
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import MOST_READ, Kind
 from ottla_group_coordinator.machines.members import Member
+from ottla_group_coordinator.machines.names import check_names
 from ottla_group_coordinator.machines.rebalance import (
     assign,
     begin,
@@ -50,7 +50,6 @@ from ottla_group_coordinator.machines.responses import (
     inconsistent,
     rebalance_in_progress,
     too_large,
-    too_long,
     unknown_member,
 )
 from ottla_group_coordinator.machines.states import GroupState
@@ -135,12 +134,35 @@ class Sync:
 # ---- join -----------------------------------------------------------------------------------------------------------
 
 
+def check_join(group_id: str, request: Join, settings: GroupSettings) -> None:
+    """Raise for a request that no group would take, whichever its protocol."""
+    if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+        raise OttlaError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"a session timeout of {request.session_timeout_ms} ms is not allowed",
+            hint=f"set session.timeout.ms to a value from {settings.min_session_timeout_ms} to "
+            f"{settings.max_session_timeout_ms}",
+        )
+    if not request.protocol_type or not request.protocols:
+        raise inconsistent(group_id, "it names no protocol type or no protocols")
+    check_names(
+        (
+            group_id,
+            request.identity.member_id or request.fresh_id,
+            request.identity.instance_id or "",
+            request.client_id,
+            request.client_host,
+            request.protocol_type,
+            *request.protocols,
+        )
+    )
+
+
 def decide_join(group: Group, request: Join, settings: GroupSettings, now: Moment) -> ShardDecision[Any]:
     """Join the group, now or when the rebalance is complete. Raises Kafka's errors, and MemberIdRequiredError."""
     # Everything that may refuse the member is checked before the copy is changed, so a refusal leaves the group as it
     # was.
-    _check_join(group, request, settings)
-    _check_names(group, request)
+    _check_place(group, request, settings)
     step = Transition(group, now)
     current = step.group
     if request.identity.member_id:
@@ -154,16 +176,8 @@ def decide_join(group: Group, request: Join, settings: GroupSettings, now: Momen
     return _join_new(step, request.member(request.fresh_id), request, settings)
 
 
-def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
-    if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
-        raise OttlaError(
-            ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"a session timeout of {request.session_timeout_ms} ms is not allowed",
-            hint=f"set session.timeout.ms to a value from {settings.min_session_timeout_ms} to "
-            f"{settings.max_session_timeout_ms}",
-        )
-    if not request.protocol_type or not request.protocols:
-        raise inconsistent(group.group_id, "it names no protocol type or no protocols")
+def _check_place(group: Group, request: Join, settings: GroupSettings) -> None:
+    """Raise unless the member fits in with the others."""
     # A static member that comes back is compared with the others only. Its former process might be the only one with
     # the old assignor, and would keep it out.
     replaced = group.members.by_instance(request.identity.instance_id)
@@ -180,21 +194,6 @@ def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
             f"group {group.group_id} has {counted(len(group.members), 'member')}, which is the maximum",
             hint="raise group.max.size, or run fewer members",
         )
-
-
-def _check_names(group: Group, request: Join) -> None:
-    """Raise for a name that no record can hold. It would keep the whole group from its next generation."""
-    names = (
-        group.group_id,
-        request.fresh_id,
-        request.client_id,
-        request.client_host,
-        request.protocol_type,
-        *request.protocols,
-    )
-    for name in names:
-        if len(name.encode()) > LONGEST_NAME_BYTES:
-            raise too_long(name, LONGEST_NAME_BYTES)
 
 
 def _require_member_id(step: Transition, request: Join) -> ShardDecision[Any]:

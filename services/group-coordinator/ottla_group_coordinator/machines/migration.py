@@ -47,6 +47,7 @@ from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.names import too_long
 from ottla_group_coordinator.machines.rebalance import begin
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 from ottla_group_coordinator.machines.responses import rebalance_in_progress
@@ -199,8 +200,10 @@ class Rejoining(NamedTuple):
 
 def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joining: Rejoining | None = None) -> bool:
     """Make the draft's group a classic one, whose members then join again and share everything. Return False if its
-    records would not go into a batch, and then nothing has changed."""
+    records can't be written, and then nothing has changed."""
     group = draft.group
+    if any(too_long(_names(member)) for member in group.members.values()):
+        return False
     classic = _classic(group, topics)
     tombstones = group.tombstones()
     written = Entry(encode_key(GroupKey(group.group_id)), encode_group(classic.record()))
@@ -225,6 +228,10 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
     draft.timers.update(decision.timers)
     draft.effects.extend(decision.effects)
     return True
+
+
+def _names(member: ConsumerMember) -> tuple[str, ...]:
+    return member.member_id, member.instance_id or "", member.client_id, member.client_host
 
 
 def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:

@@ -76,12 +76,6 @@ def too_large(group: str, size_bytes: int, most_bytes: int) -> OttlaError:
     )
 
 
-def too_long(name: str, most_bytes: int) -> OttlaError:
-    return OttlaError(
-        ErrorCode.INVALID_REQUEST, f"{name[:40]!r}… is longer than {most_bytes} bytes", hint="choose a shorter name"
-    )
-
-
 def rebalance_in_progress(group: str) -> OttlaError:
     return OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group} is rebalancing", hint="join again")
 

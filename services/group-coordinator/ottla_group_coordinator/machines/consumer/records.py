@@ -23,9 +23,6 @@ FIRST_EPOCH: Final = 1
 """A new group begins with this epoch, and with an empty target of it. So its members have an epoch before there is a
 target of their own, and no member that has joined is ever told epoch 0."""
 
-LONGEST_NAME_BYTES: Final = 2**15 - 1
-"""The limit for each id and name in a record, as UTF-8."""
-
 _VERSION: Final = 0
 _UUID_BYTES: Final = 16
 _INT64: Final = struct.Struct(">q")

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.partitions import Partitions
-from ottla_group_coordinator.machines.consumer.records import LONGEST_NAME_BYTES
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
+from ottla_group_coordinator.machines.names import check_names
 
 UNCHANGED: Final = -1
 
@@ -81,7 +81,18 @@ def check_request(group_id: str, request: ConsumerHeartbeat, settings: ConsumerS
         _check_join(request)
     if request.assignor is not None and request.epoch >= JOINS and request.assignor not in settings.assignors:
         raise errors.unsupported_assignor(request.assignor, settings.assignors)
-    _check_lengths(group_id, request)
+    check_names(
+        (
+            group_id,
+            request.member_id,
+            request.instance_id or "",
+            request.rack or "",
+            request.client_id,
+            request.client_host,
+            request.regex or "",
+            *sorted(request.topics or ()),
+        )
+    )
 
 
 def _check_join(request: ConsumerHeartbeat) -> None:
@@ -91,20 +102,3 @@ def _check_join(request: ConsumerHeartbeat) -> None:
         raise errors.invalid("a member joins without an empty list of owned partitions", "give up all partitions first")
     if request.topics is None and request.regex is None:
         raise errors.invalid("a member joins without a subscription", "send topic names, or a regular expression")
-
-
-def _check_lengths(group_id: str, request: ConsumerHeartbeat) -> None:
-    """Raise for a name that no record can hold."""
-    names = (
-        group_id,
-        request.member_id,
-        request.instance_id or "",
-        request.rack or "",
-        request.client_id,
-        request.client_host,
-        request.regex or "",
-        *sorted(request.topics or ()),
-    )
-    for name in names:
-        if 3 * len(name) > LONGEST_NAME_BYTES and len(name.encode()) > LONGEST_NAME_BYTES:
-            raise errors.invalid(f"{name[:40]!r}… is longer than {LONGEST_NAME_BYTES} bytes", "choose a shorter name")
