@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from consumer_groups import Client, ConsumerShard, flat, partitions, settle
@@ -18,6 +19,7 @@ from ottla_core.kafka_formats.consumer_protocol import (
     encode_subscription,
 )
 from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines import migration
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.records import MemberKey, encode_consumer_key, encode_consumer_value
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
@@ -412,6 +414,44 @@ def test_a_downgrade_that_does_not_go_into_a_batch_leaves_a_consumer_group() -> 
         old.go_on()
     assert shard.consumers().state is ConsumerGroupState.STABLE
     assert len(old.owned) == 4
+
+
+def test_a_refused_downgrade_is_tried_again_when_another_member_of_the_consumer_protocol_goes(
+    shard: ConsumerShard,
+) -> None:
+    old, new = mixed(shard)
+    shard.settings = shard.machine.settings = migrating(max_record_bytes=300)
+    new.leave()
+    shard.settings = shard.machine.settings = migrating()
+    # Joins and departures of classic members don't make it any smaller.
+    for _ in range(3):
+        old.go_on()
+    other = shard.join()
+    assert isinstance(other, Joined)
+    shard.leave(other.member_id)
+    assert list(shard.consumers().members) == [old.member_id]
+    new.beat()
+    new.leave()
+    assert list(shard.group().members) == [old.member_id]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"client_host": "h" * 1_000}, {"protocols": {"range": subscription("t") + bytes(1_000)}}],
+    ids=["many members", "long names", "large subscriptions"],
+)
+def test_a_downgrade_that_is_clearly_too_large_is_refused_before_anything_is_encoded(
+    shard: ConsumerShard, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    mixed(shard)
+    for _ in range(20):
+        shard.join(**more)
+    shard.settings = shard.machine.settings = migrating(max_record_bytes=10_000 if more else 1_500)
+    encoded = Mock(wraps=migration.named_partitions)
+    monkeypatch.setattr(migration, "named_partitions", encoded)
+    shard.beat("new", LEAVES)
+    assert len(shard.consumers().members) == 21
+    assert encoded.call_count == 0
 
 
 def test_a_group_that_can_not_be_written_as_a_classic_one_still_loses_members(shard: ConsumerShard) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
-from ottla_core.coordination.batches import size_limit
+from ottla_core.coordination.batches import record_limit, size_limit
 from ottla_core.coordination.shard import Entry, Resolve
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import (
@@ -30,7 +30,13 @@ from ottla_group_coordinator.machines.consumer.member import (
     CurrentAssignment,
     MemberMetadata,
 )
-from ottla_group_coordinator.machines.consumer.partitions import EpochOfPartition, Partitions, each, without_epochs
+from ottla_group_coordinator.machines.consumer.partitions import (
+    EpochOfPartition,
+    Partitions,
+    count,
+    each,
+    without_epochs,
+)
 from ottla_group_coordinator.machines.consumer.records import (
     FIRST_EPOCH,
     CurrentKey,
@@ -40,6 +46,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     TargetEpoch,
     TargetEpochKey,
     TargetKey,
+    encode_consumer_key,
 )
 from ottla_group_coordinator.machines.consumer.states import MemberState
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
@@ -49,10 +56,20 @@ from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.names import too_long
 from ottla_group_coordinator.machines.rebalance import begin
-from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
+from ottla_group_coordinator.machines.records import GroupKey, GroupRecord, MemberRecord, encode_group, encode_key
 from ottla_group_coordinator.machines.responses import rebalance_in_progress
 from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer, Transition
+
+_NAMELESS: Final = MemberRecord("", "", "", "", 0, 0, b"", encode_assignment(MemberAssignment(())))
+_LEAST_BYTES_OF_MEMBER: Final = (
+    len(encode_group(GroupRecord("", 0, None, None, 0, (_NAMELESS,))))
+    - len(encode_group(GroupRecord("", 0, None, None, 0)))
+    + 3 * record_limit(Entry(encode_consumer_key(MemberKey("", "")), None))
+)
+"""So much of a downgrade is a member's, without its names and data. Three of its records are deleted."""
+
+_PARTITION_BYTES: Final = 4
 
 _DOWNGRADED: Final = "the last member of the consumer protocol has gone, and the others use the classic one"
 
@@ -183,7 +200,11 @@ def _stays_classic(group_id: str, reason: str, hint: str) -> OttlaError:
 
 
 def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
-    """Return whether the group, as it is now, has only classic members, and may be a classic group again."""
+    """Return whether the group, as it is now, has only classic members, and may be a classic group again.
+
+    It is asked when a member of the consumer protocol has gone. A group of thousands that is too large for a downgrade
+    would otherwise try it with each request of its classic members.
+    """
     return (
         group.is_all_classic
         and len(group.members) <= settings.max_size
@@ -202,7 +223,7 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
     """Make the draft's group a classic one, whose members then join again and share everything. Return False if its
     records can't be written, and then nothing has changed."""
     group = draft.group
-    if any(too_long(_names(member)) for member in group.members.values()):
+    if not _may_be_written(group, settings.max_record_bytes):
         return False
     classic = _classic(group, topics)
     tombstones = group.tombstones()
@@ -230,8 +251,23 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
     return True
 
 
-def _names(member: ConsumerMember) -> tuple[str, ...]:
-    return member.member_id, member.instance_id or "", member.client_id, member.client_host
+def _may_be_written(group: ConsumerGroup, most_bytes: int) -> bool:
+    """Return False if the records of a downgrade have a name that is too long, or clearly too many bytes.
+
+    This takes a fraction of the time that it takes to encode them.
+    """
+    for member in group.members.values():
+        classic = member.metadata.classic
+        assert classic is not None
+        names = (member.member_id, member.instance_id or "", member.client_id, member.client_host)
+        if too_long(names):
+            return False
+        most_bytes -= _LEAST_BYTES_OF_MEMBER + sum(map(len, names)) + 3 * len(group.group_id + member.member_id)
+        most_bytes -= min((len(data) for _, data in classic.protocols), default=0)
+        most_bytes -= _PARTITION_BYTES * count(group.target(member.member_id))
+        if most_bytes < 0:
+            return False
+    return True
 
 
 def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:

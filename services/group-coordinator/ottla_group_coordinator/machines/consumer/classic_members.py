@@ -59,12 +59,13 @@ def decide_join_of_classic(
         return ShardDecision(MemberIdRequiredError(request.fresh_id))
     with Draft(group, now) as draft:
         former = _admit(draft, identity, member_id)
+        was_consumer = former.member_id in group.members and not former.is_classic
         member = _put(draft, former, request, subscription)
         is_other = former.metadata.regex != "" or former.metadata.topics != member.metadata.topics
         update_epoch(draft, topics, is_changed=is_other)
         # It may have come back in the place of the last member of the consumer protocol.
         joining = Rejoining(member.member_id, request.key)
-        if may_downgrade(group, settings) and downgrade(draft, topics, settings, joining):
+        if was_consumer and may_downgrade(group, settings) and downgrade(draft, topics, settings, joining):
             return draft.decision(Later(request.key))
         make_target(draft, topics, settings)
         current = step(draft, group.members[member.member_id], partitions_of(subscription.owned, topics), topics)

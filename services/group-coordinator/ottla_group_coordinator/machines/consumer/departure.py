@@ -130,13 +130,14 @@ def remove(
     topics: GroupTopics,
     settings: GroupSettings,
 ) -> None:
-    """Remove members, and begin the epoch in which the others get what they had. If only classic members are left, the
-    group is a classic one again."""
+    """Remove members, and begin the epoch in which the others get what they had. If only classic members are left after
+    one of the consumer protocol, the group is a classic one again."""
     group = draft.group
     for member in members:
         drop(draft, member)
         draft.note(kind, cause, member)
-    if may_downgrade(group, settings) and downgrade(draft, topics, settings):
+    has_consumer = not all(member.is_classic for member in members)
+    if has_consumer and may_downgrade(group, settings) and downgrade(draft, topics, settings):
         return
     names = ", ".join(member.client_id or member.member_id for member in members)
     draft.begin_epoch(hash_of(group.subscribed_topics(), topics), f"{names}: {cause}")
