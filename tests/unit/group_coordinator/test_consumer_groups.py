@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from consumer_groups import LEFT_OUT, Client, ConsumerShard, flat, partitions, settings, settle
-from groups import code, id_of
+from groups import WAITS, code, id_of
 
 from ottla_core.errors import ErrorCode
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
@@ -145,6 +145,20 @@ def test_a_full_group_takes_no_further_member() -> None:
     shard.beat("m1")
     assert code(shard.beat("m2")) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert shard.beat("m1", 2).epoch == 2
+
+
+def test_a_static_member_comes_back_into_a_full_group() -> None:
+    shard = ConsumerShard(settings(max_size=1))
+    shard.beat("m1", instance_id="i")
+    assert code(shard.beat("m2", instance_id="j")) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    # Its former process has not left, so this one is told why it can't have the place.
+    assert code(shard.beat("m2", instance_id="i")) == ErrorCode.UNRELEASED_INSTANCE_ID
+    shard.beat("m1", LEAVES_FOR_NOW, instance_id="i")
+    assert shard.beat("m2", instance_id="i").assignment == partitions(t=range(4))
+    assert code(shard.join(instance_id="j")) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    shard.beat("m2", LEAVES_FOR_NOW, instance_id="i")
+    assert shard.join(instance_id="i") is WAITS
+    assert [member.instance_id for member in shard.group().members.values()] == ["i"]
 
 
 def test_a_heartbeat_of_a_group_that_is_not_there_is_told_so(shard: ConsumerShard) -> None:

@@ -51,9 +51,9 @@ def decide_join_of_classic(
     group: ConsumerGroup, request: Join, topics: GroupTopics, settings: GroupSettings, now: Moment
 ) -> ShardDecision[Any]:
     """Have a classic member take its next step. Raises Kafka's errors, and MemberIdRequiredError."""
-    identity, consumer = request.identity, settings.consumer.of(group.group_id)
+    identity = request.identity
     member_id = identity.member_id or request.fresh_id
-    check_room(group, member_id, consumer.max_size)
+    check_room(group, member_id, identity.instance_id, settings.consumer.of(group.group_id))
     subscription = _check_join(group, request, member_id)
     if not identity.member_id and identity.instance_id is None and request.member_id_required:
         return ShardDecision(MemberIdRequiredError(request.fresh_id))

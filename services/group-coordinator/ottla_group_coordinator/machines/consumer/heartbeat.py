@@ -66,15 +66,16 @@ def decide_consumer_heartbeat(
     consumer = settings.consumer.of(group.group_id)
     with Draft(group, now) as draft:
         before(draft)
-        check_room(group, request.member_id, consumer.max_size)
+        check_room(group, request.member_id, request.instance_id, consumer)
         if request.epoch != JOINS:
             check_epoch(group, member_of(group, request.member_id, request.instance_id), request)
         return _go_on(draft, request, topics, settings)
 
 
-def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED for a member that would be one too many."""
-    if len(group.members) >= max_size and member_id not in group.members:
+def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, settings: ConsumerSettings) -> None:
+    """Raise GROUP_MAX_SIZE_REACHED for a member that would be one too many. A static member takes its former place."""
+    is_known = member_id in group.members or group.by_instance(instance_id) is not None
+    if len(group.members) >= settings.max_size and not is_known:
         raise errors.full(group.group_id, len(group.members))
 
 
