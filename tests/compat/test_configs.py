@@ -15,7 +15,11 @@ OURS = {
     "group": {**GROUP_CONFIGS, **OTHER_GROUP_CONFIGS},
     "client-metrics": CLIENT_METRICS_CONFIGS,
 }
-OTTLAS = {("broker", "log.cleaner.drop.keyless"), ("topic", "compaction.drop.keyless")}
+OTTLAS = {
+    ("broker", "group.consumer.regex.refresh.interval.ms"),  # Kafka has it, but describes it to nobody
+    ("broker", "log.cleaner.drop.keyless"),
+    ("topic", "compaction.drop.keyless"),
+}
 ONLY_ALTERED = {
     ("broker", "follower.replication.throttled.rate"),
     ("broker", "leader.replication.throttled.rate"),

@@ -43,7 +43,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     TargetKey,
     decode_consumer_value,
 )
-from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes, decide_resolved
+from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes, decide_resolved, patterns_to_match
 from ottla_group_coordinator.machines.consumer.requests import UNCHANGED, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
 from ottla_group_coordinator.machines.dispatch import decide_consumer_request
@@ -156,20 +156,21 @@ class ConsumerWorld(GroupWorld):
     def _perform(self, effect: Any) -> None:
         if isinstance(effect, ResolveRegexes):
             self._asked.append(effect)
-            self._lines.append(f"  to match: {' '.join(effect.patterns) or 'all expressions of the group'}")
+            self._lines.append("  the group's expressions are to be matched")
         super()._perform(effect)
 
     def _do_match(self, words: Words, options: Options) -> None:
         """As the service does it, which takes its time over it."""
-        asked, names = list(self._asked), list(self._known.topics)
+        names = list(self._known.topics)
         self._asked.clear()
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[None]:
             group = shard.consumer_group(GROUP)
             assert group is not None
-            patterns = {pattern for each in asked for pattern in each.patterns or tuple(group.regexes)}
-            found = {pattern: frozenset(n for n in names if re.fullmatch(pattern, n)) for pattern in sorted(patterns)}
-            return decide_resolved(group, found, self._known.names_version, shard.topics, now)
+            patterns, version = patterns_to_match(group), self._known.matches_version
+            found = {pattern: frozenset(n for n in names if re.fullmatch(pattern, n)) for pattern in patterns}
+            refreshed = version if len(patterns) == len(group.regexes) else None
+            return decide_resolved(group, found, version, shard.topics, now, refreshed)
 
         self._request(Client("coordinator"), "match", options, decide)
 

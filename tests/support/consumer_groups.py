@@ -15,7 +15,7 @@ from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES, ConsumerMember
 from ottla_group_coordinator.machines.consumer.partitions import Partitions
-from ottla_group_coordinator.machines.consumer.regexes import decide_resolved
+from ottla_group_coordinator.machines.consumer.regexes import decide_resolved, patterns_to_match
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings
 from ottla_group_coordinator.machines.dispatch import decide_consumer_request
@@ -94,11 +94,13 @@ class ConsumerShard(Shard):
             group = self.machine.consumer_group(asked.group)
             if group is None:
                 continue
+            patterns, version = patterns_to_match(group), self.known.matches_version
             found = {
                 pattern: frozenset(name for name in self.known.topics if re.fullmatch(pattern, name))
-                for pattern in asked.patterns or tuple(group.regexes)
+                for pattern in patterns
             }
-            self.take(decide_resolved(group, found, self.known.names_version, self.known, self.now))
+            refreshed = version if len(patterns) == len(group.regexes) else None
+            self.take(decide_resolved(group, found, version, self.known, self.now, refreshed))
 
 
 def _written(groups: Mapping[str, ConsumerGroup]) -> dict[str, dict[str, Any]]:

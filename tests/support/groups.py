@@ -62,7 +62,7 @@ class KnownTopics:
 
     def __init__(self, **counts: int) -> None:
         self.topics = {name: Topic(name, id_of(name), count) for name, count in counts.items()}
-        self.version = self.names_version = 1
+        self.version = self.matches_version = 1
 
     def get(self, name: str) -> Topic | None:
         return self.topics.get(name)
@@ -74,14 +74,14 @@ class KnownTopics:
         return hash((topic.id, topic.partition_count)) % (1 << 62) + 1
 
     def put(self, name: str, count: int, *, life: int = 0) -> None:
-        self.names_version += name not in self.topics
+        self.matches_version += name not in self.topics
         self.version += 1
         self.topics[name] = Topic(name, id_of(name, life), count)
 
     def delete(self, name: str) -> None:
         del self.topics[name]
         self.version += 1
-        self.names_version += 1
+        self.matches_version += 1
 
 
 class Shard:

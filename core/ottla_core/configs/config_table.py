@@ -69,6 +69,7 @@ ENFORCED: Final = frozenset(
         "group.consumer.min.assignment.interval.ms",
         "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.min.session.timeout.ms",
+        "group.consumer.regex.refresh.interval.ms",
         "group.consumer.session.timeout.ms",
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",
@@ -335,6 +336,9 @@ _BROKER_ROWS: Final = (
              doc="Smallest consumer.heartbeat.interval.ms of a group."),
     _cluster("group.consumer.min.session.timeout.ms", _INT, 45_000, least=1,
              doc="Smallest consumer.session.timeout.ms of a group."),
+    _cluster("group.consumer.regex.refresh.interval.ms", _INT, 10 * _MINUTE_MS, least=10_000,
+             doc="Time after which the regular expressions of a consumer group are matched with the topics again, even "
+                 "if no topic and no ACL has changed."),
     _cluster("group.consumer.session.timeout.ms", _INT, 45_000, least=1,
              doc="Time without a heartbeat after which a member leaves a consumer group that sets none itself."),
     _cluster("group.initial.rebalance.delay.ms", _INT, 3_000,

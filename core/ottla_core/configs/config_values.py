@@ -39,6 +39,7 @@ OF_GROUPS: Final = (
     "group.consumer.min.assignment.interval.ms",
     "group.consumer.min.heartbeat.interval.ms",
     "group.consumer.min.session.timeout.ms",
+    "group.consumer.regex.refresh.interval.ms",
     "group.consumer.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "group.max.session.timeout.ms",

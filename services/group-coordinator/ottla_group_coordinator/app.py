@@ -50,7 +50,7 @@ def build(
     metrics = GroupMetrics(host.metrics)
     host.on_effect(metrics.on_effect)
     host.on_effect(deleted_topics.on_effect)
-    regexes = RegexResolver(shards, lambda: follower.image)
+    regexes = RegexResolver(shards, topics)
     host.on_effect(regexes.on_effect)
     lag = LagReader(lambda: follower.image, host.tls)
     scraped = ScrapedGroupMetrics(shards, lag, host.metrics, host.clock, most_partitions=config.metrics_max_partitions)

@@ -34,6 +34,7 @@ from ottla_group_coordinator.machines.membership import GroupSettings
 _MINUTE_MS = 60_000
 _OF_PRODUCERS = "producer.id.expiration.ms"
 """Brokers use it, too, and each may have a value of its own. For groups, the cluster's value counts."""
+_REGEX_REFRESH = "group.consumer.regex.refresh.interval.ms"
 _LEAST_PROOF_S = 0.5
 """Below this value every heartbeat would need a confirmation of its own, whatever is configured."""
 
@@ -70,6 +71,7 @@ class GroupCoordinatorConfig:
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_max_size: int = 2**31 - 1
+    group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: str = "bidirectional"
     offset_metadata_max_bytes: int = 4_096
@@ -136,10 +138,12 @@ class GroupCoordinatorConfig:
         policy = self.group_consumer_migration_policy.lower()
         BROKER_CONFIGS["group.consumer.assignors"].parse(",".join(self.group_consumer_assignors))
         BROKER_CONFIGS["group.consumer.migration.policy"].parse(policy)
+        BROKER_CONFIGS[_REGEX_REFRESH].parse(str(self.group_consumer_regex_refresh_interval_ms))
         return ConsumerSettings(
             session_timeout_ms=self.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=self.group_consumer_heartbeat_interval_ms,
             assignment_interval_ms=self.group_consumer_assignment_interval_ms,
+            regex_refresh_interval_ms=self.group_consumer_regex_refresh_interval_ms,
             max_size=self.group_consumer_max_size,
             assignors=self.group_consumer_assignors,
             migration_policy=MigrationPolicy(policy),

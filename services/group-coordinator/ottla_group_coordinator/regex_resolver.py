@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.coordination.shard import ShardDecision
@@ -16,8 +16,14 @@ from ottla_core.event_loop.slices import Slice, sliced
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.resource import ResourceType
-from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes, compiled, decide_resolved
+from ottla_group_coordinator.machines.consumer.regexes import (
+    ResolveRegexes,
+    compiled,
+    decide_resolved,
+    patterns_to_match,
+)
 from ottla_group_coordinator.machines.consumer.requests import Reader
+from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto.operation import Operation
 
@@ -25,70 +31,68 @@ _ASK_S: Final = 10.0
 _TAKEN_IN: Final = 5_000
 """How many names of topics one decision takes in, at least. Matches of one pattern are never torn."""
 
-_A_TURN: Final = 20
-"""How many patterns of a group are matched before it is another group's turn."""
-
 _log = logging.getLogger(__name__)
 
 
 class RegexResolver:
     """A component. `on_effect` is for the runtime. Groups take turns, so one with many patterns holds up no other."""
 
-    def __init__(self, shards: Shards[GroupShard], image: Callable[[], ClusterImage]) -> None:
+    def __init__(self, shards: Shards[GroupShard], topics: ImageTopics) -> None:
         self._shards: Final = shards
-        self._image: Final = image
-        self._asked: Final[dict[str, ResolveRegexes]] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._topics: Final = topics
+        self._asked: Final[dict[str, Reader | None]] = {}
+        """For each group whose patterns are to be matched, the member that has asked last."""
+        self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
+        self._turn: Final = asyncio.Lock()
+        self._slice: Final = Slice()
         self._authorizers: Final[dict[bool, Authorizer]] = {}
 
     async def start(self) -> None:
         """Do nothing: the first regular expression starts the work."""
 
     async def stop(self) -> None:
-        await end_task(self._task)
+        for task in list(self._tasks.values()):
+            await end_task(task)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._tasks)
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
         if not isinstance(effect, ResolveRegexes):
             return
-        self._add(effect)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._resolve_all(), name="regular-expressions")
+        self._asked[effect.group] = effect.reader
+        if effect.group not in self._tasks:
+            self._tasks[effect.group] = asyncio.create_task(self._resolve_group(effect.group), name="regex")
 
-    def _add(self, asked: ResolveRegexes) -> None:
-        waiting = self._asked.pop(asked.group, None)
-        # Without patterns all of the group are meant, whatever else is asked for.
-        if waiting is not None and asked.patterns:
-            asked = asked._replace(patterns=(*waiting.patterns, *asked.patterns) if waiting.patterns else ())
-        self._asked[asked.group] = asked
+    async def _resolve_group(self, group_id: str) -> None:
+        try:
+            while group_id in self._asked:
+                await self._resolve(group_id, self._asked.pop(group_id))
+        except OttlaError as error:
+            # A later heartbeat that finds them missing asks again.
+            _log.info("the regular expressions of group %s are not resolved yet: %s", group_id, error)
+        except Exception:
+            _log.exception("the regular expressions of group %s could not be resolved", group_id)
+        finally:
+            self._asked.pop(group_id, None)
+            del self._tasks[group_id]
 
-    async def _resolve_all(self) -> None:
-        while self._asked:
-            asked = self._asked.pop(next(iter(self._asked)))
-            try:
-                await self._resolve(asked)
-            except OttlaError as error:
-                # The group's next heartbeat that finds them missing asks again.
-                _log.info("the regular expressions of group %s are not resolved yet: %s", asked.group, error)
-            except Exception:
-                _log.exception("the regular expressions of group %s could not be resolved", asked.group)
-
-    async def _resolve(self, asked: ResolveRegexes) -> None:
-        patterns = asked.patterns or await self._shards.ask(asked.group, _patterns_of(asked.group), timeout=_ASK_S)
-        if len(patterns) > _A_TURN:
-            self._add(asked._replace(patterns=patterns[_A_TURN:]))
-        image, time_slice = self._image(), Slice()
+    async def _resolve(self, group_id: str, reader: Reader | None) -> None:
+        image, version = self._topics.image, self._topics.matches_version
+        work: _Work = await self._shards.ask(group_id, _work_of(group_id), timeout=_ASK_S)
         may_see: dict[str, bool] = {}
         matches: dict[str, frozenset[str]] = {}
         found = 0
-        for pattern in patterns[:_A_TURN]:
-            names = await self._matching(pattern, image, time_slice)
-            matches[pattern] = frozenset([n for n in names if self._may_see(asked.reader, n, image, may_see)])
+        for pattern in work.patterns:
+            async with self._turn:
+                names = await self._matching(pattern, image, self._slice)
+            matches[pattern] = frozenset([n for n in names if self._may_see(reader, n, image, may_see)])
             found += 1 + len(names)
             if found >= _TAKEN_IN:
-                await self._take_in(asked.group, matches, image.revision)
+                await self._take_in(group_id, matches, image.revision)
                 matches, found = {}, 0
-        if matches:
-            await self._take_in(asked.group, matches, image.revision)
+        await self._take_in(group_id, matches, image.revision, version if work.is_refresh else None)
 
     async def _matching(self, pattern: str, image: ClusterImage, time_slice: Slice) -> list[str]:
         expression = compiled(pattern)
@@ -115,19 +119,31 @@ class RegexResolver:
             )
         return made
 
-    async def _take_in(self, group_id: str, matches: Mapping[str, frozenset[str]], version: int) -> None:
+    async def _take_in(
+        self, group_id: str, matches: Mapping[str, frozenset[str]], revision: int, refreshed: int | None = None
+    ) -> None:
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[None]:
             group = shard.consumer_group(group_id)
             if group is None:
                 return ShardDecision(None)
-            return decide_resolved(group, matches, version, shard.topics, now)
+            return decide_resolved(group, matches, revision, shard.topics, now, refreshed)
 
         await self._shards.ask(group_id, decide, timeout=_ASK_S)
 
 
-def _patterns_of(group_id: str) -> Callable[[GroupShard, Moment], ShardDecision[tuple[str, ...]]]:
-    def decide(shard: GroupShard, now: Moment) -> ShardDecision[tuple[str, ...]]:
+class _Work(NamedTuple):
+    """What is to be matched of a group. It is a refresh if that is everything."""
+
+    patterns: tuple[str, ...]
+    is_refresh: bool
+
+
+def _work_of(group_id: str) -> Callable[[GroupShard, Moment], ShardDecision[_Work]]:
+    def decide(shard: GroupShard, now: Moment) -> ShardDecision[_Work]:
         group = shard.consumer_group(group_id)
-        return ShardDecision(() if group is None else tuple(group.regexes), by_last_proof=True)
+        if group is None:
+            return ShardDecision(_Work((), is_refresh=False), by_last_proof=True)
+        patterns = patterns_to_match(group)
+        return ShardDecision(_Work(patterns, len(patterns) == len(group.regexes)), by_last_proof=True)
 
     return decide

@@ -164,7 +164,7 @@ class Members:
         if mine is None or others is None:
             assert mine is others
             return
-        hidden = {"seen_version", "asked"}  # it looks at these again
+        hidden = {"seen_version", "refresh_asked", "refreshed"}  # it looks at these again
         assert {k: v for k, v in vars(mine).items() if k not in hidden} == {
             k: v for k, v in vars(others).items() if k not in hidden
         }

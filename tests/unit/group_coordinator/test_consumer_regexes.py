@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from consumer_groups import Client, ConsumerShard, partitions, settings, settle
-from groups import code
+from groups import KnownTopics, code
 from images import image_of, with_topic
 from waiting import until
 
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
 from ottla_group_coordinator.machines.consumer.member import LEAVES
-from ottla_group_coordinator.machines.consumer.regexes import REFRESH_S, ResolveRegexes
+from ottla_group_coordinator.machines.consumer.regexes import REFRESH_S, ResolveRegexes, patterns_to_match
 from ottla_group_coordinator.machines.consumer.requests import Reader
+from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.regex_resolver import RegexResolver
 from ottla_proto.operation import Operation
 
@@ -31,7 +33,7 @@ def shard() -> ConsumerShard:
 
 def test_a_member_gets_what_its_expression_matches_once_that_is_known(shard: ConsumerShard) -> None:
     assert shard.beat("m1", **REGEX).assignment == {}
-    assert shard.asked == [ResolveRegexes("g", (), None)]
+    assert shard.asked == [ResolveRegexes("g", None)]
     shard.resolve()
     answer = shard.beat("m1", 2)
     assert (answer.epoch, answer.assignment) == (3, partitions(t=range(4), u=range(4)))
@@ -48,7 +50,8 @@ def test_members_with_one_expression_share_its_matches(shard: ConsumerShard) -> 
 def test_a_further_expression_is_resolved_at_once(shard: ConsumerShard) -> None:
     settle(Client(shard, "m1", more=REGEX))
     shard.beat("m2", topics=(), regex="t.*")
-    assert shard.asked == [ResolveRegexes("g", ("t.*",), None)]
+    assert shard.asked == [ResolveRegexes("g", None)]
+    assert patterns_to_match(shard.consumers()) == ("t.*",)
 
 
 def test_new_topics_are_found_after_ten_seconds_and_begin_an_epoch(shard: ConsumerShard) -> None:
@@ -75,6 +78,34 @@ def test_a_new_expression_that_matches_nothing_leaves_its_members_partitions_to_
     first.beat(regex="nothing")
     settle(first, second)
     assert (first.owned, second.owned) == ({}, partitions(t=range(4), u=range(4)))
+
+
+def test_a_refresh_that_fails_is_repeated_after_ten_seconds(shard: ConsumerShard) -> None:
+    member = Client(shard, "m1", more={"topics": frozenset(), "regex": "[a-z]"})
+    settle(member)
+    shard.known.put("z", 2)
+    shard.sleep(REFRESH_S)
+    member.beat()
+    assert shard.asked
+    shard.asked.clear()
+    shard.sleep(REFRESH_S - 1)
+    member.beat()
+    assert not shard.asked
+    shard.sleep(1)
+    member.beat()
+    shard.resolve()
+    assert "z" in shard.consumers().subscribed_topics()
+
+
+def test_expressions_are_matched_again_when_the_refresh_interval_is_over(shard: ConsumerShard) -> None:
+    member = Client(shard, "m1", more=REGEX)
+    settle(member)
+    began_at = shard.at
+    for _ in range(60):
+        if not shard.asked:
+            shard.sleep(20)
+            member.beat()
+    assert 600 <= shard.at - began_at <= 640
 
 
 def test_matches_that_stay_the_same_write_nothing(shard: ConsumerShard) -> None:
@@ -130,7 +161,7 @@ def test_a_new_owner_asks_for_what_is_not_resolved(shard: ConsumerShard) -> None
     shard.beat("m1", **REGEX)
     shard = ConsumerShard(shard.settings, shard.log, shard.known)
     shard.beat("m1", 2)
-    assert shard.asked == [ResolveRegexes("g", (), None)]
+    assert shard.asked == [ResolveRegexes("g", None)]
 
 
 # ---- the service's part ---------------------------------------------------------------------------------------------
@@ -140,11 +171,27 @@ class Service:
     """A resolver with a shard and an image."""
 
     def __init__(self) -> None:
-        self.shard = ConsumerShard(settings())
-        self.image = with_topic(with_topic(image_of(1), "t", 4, number=1), "u", 4, number=2)
+        image = with_topic(with_topic(image_of(1), "t", 4, number=1), "u", 4, number=2)
+        self.topics = ImageTopics(image)
+        self.shard = ConsumerShard(settings(), known=cast(KnownTopics, self.topics))
         shards: Any = SimpleNamespace(ask=self._ask)
-        self.resolver = RegexResolver(shards, lambda: self.image)
+        self.resolver = RegexResolver(shards, self.topics)
         self.decided: list[str] = []
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.topics.image
+
+    @image.setter
+    def image(self, image: ClusterImage) -> None:
+        self.topics.on_image(self.topics.image, image)
+
+    def allow(self, topic: str, *, revision: int) -> None:
+        """Let Alice describe this topic, and no other."""
+        acl = Acl(
+            ResourceType.TOPIC, topic, PatternType.LITERAL, "User:alice", "*", Operation.DESCRIBE, Permission.ALLOW
+        )
+        self.image = replace(self.image, acls={b"a" * 16: acl}, acls_revision=revision)
 
     async def _ask(self, group: str, decide: Any, *, timeout: float) -> Any:
         self.decided.append(group)
@@ -154,7 +201,7 @@ class Service:
         for effect in self.shard.asked:
             self.resolver.on_effect(0, 1, effect)
         self.shard.asked.clear()
-        await until(lambda: self.resolver._task is None or self.resolver._task.done())
+        await until(lambda: not self.resolver.is_busy)
         return {pattern: set(found.topics) for pattern, found in self.shard.consumers().resolved.items()}
 
 
@@ -167,16 +214,28 @@ async def test_an_expression_matches_whole_names() -> None:
 
 async def test_a_reader_matches_only_what_it_may_describe() -> None:
     service = Service()
-    acl = Acl(ResourceType.TOPIC, "u", PatternType.LITERAL, "User:alice", "*", Operation.DESCRIBE, Permission.ALLOW)
-    service.image = replace(service.image, acls={b"a" * 16: acl}, acls_revision=1)
+    service.allow("u", revision=1)
     service.shard.beat("m1", **REGEX, reader=Reader("User:alice", "10.0.0.1"))
     assert await service.resolved() == {"[tu]": {"u"}}
     service.shard.beat("m2", topics=(), regex="t|u", reader=Reader("User:alice", "10.0.0.1", sees_unlisted=True))
     assert (await service.resolved())["t|u"] == {"t", "u"}
 
 
+async def test_matches_follow_the_rights_of_their_reader() -> None:
+    service, reader = Service(), Reader("User:alice", "10.0.0.1")
+    service.allow("u", revision=1)
+    service.shard.beat("m1", **REGEX, reader=reader)
+    assert await service.resolved() == {"[tu]": {"u"}}
+    service.allow("t", revision=2)
+    service.shard.sleep(REFRESH_S)
+    service.shard.beat("m1", service.shard.member("m1").epoch, reader=reader)
+    assert await service.resolved() == {"[tu]": {"t"}}
+
+
 async def test_a_group_with_many_expressions_holds_up_no_other() -> None:
     service = Service()
+    for n in range(300):
+        service.image = with_topic(service.image, f"other{n}", 1, number=3 + n)
     for n in range(100):
         service.shard.beat(f"m{n}", topics=(), regex=f"t{{{n % 9 + 1}}}|{n}")
     service.shard.beat("other", group="h", **REGEX)

@@ -23,10 +23,12 @@ def test_the_cluster_overrides_the_process() -> None:
         "group.consumer.assignors": "range",
         "group.consumer.migration.policy": "upgrade",
         "group.consumer.max.size": "3",
+        "group.consumer.regex.refresh.interval.ms": "30000",
     }
     settings = SHORT.with_cluster(altered).groups().consumer.cluster
     assert (settings.session_timeout_ms, settings.max_size) == (7_000, 3)
     assert (settings.assignors, settings.migration_policy) == (("range",), MigrationPolicy.UPGRADE)
+    assert settings.regex_refresh_interval_ms == 30_000
 
 
 def test_a_group_overrides_the_cluster_within_its_bounds() -> None:
@@ -48,8 +50,9 @@ def test_a_group_may_choose_among_the_assignors_that_exist() -> None:
         GroupCoordinatorConfig(group_consumer_assignors=("sticky",)),
         GroupCoordinatorConfig(group_consumer_assignors=()),
         GroupCoordinatorConfig(group_consumer_migration_policy="both"),
+        GroupCoordinatorConfig(group_consumer_regex_refresh_interval_ms=9_999),
     ],
-    ids=["below the bound", "unknown assignor", "no assignor", "unknown policy"],
+    ids=["below the bound", "unknown assignor", "no assignor", "unknown policy", "too frequent"],
 )
 def test_settings_that_can_not_hold_are_refused(config: GroupCoordinatorConfig) -> None:
     with pytest.raises(OttlaError) as refused:

@@ -86,14 +86,14 @@ def test_groups_look_again_if_their_topics_may_have_changed(
 
 def test_a_topic_that_comes_or_goes_makes_expressions_look_again() -> None:
     topics = ImageTopics(IMAGE)
-    version = topics.names_version
+    version = topics.matches_version
     topics.on_image(IMAGE, with_partition(IMAGE, leader_epoch=9))
-    assert topics.names_version == version
+    assert topics.matches_version == version
     more = with_topic(IMAGE, "other", 1, number=3)
     topics.on_image(IMAGE, more)
-    assert topics.names_version == version + 1
+    assert topics.matches_version == version + 1
     topics.on_image(more, IMAGE)
-    assert topics.names_version == version + 2
+    assert topics.matches_version == version + 2
 
 
 def test_the_hash_is_that_of_the_topics_in_any_order_and_0_without_any() -> None:

@@ -25,7 +25,7 @@ from ottla_group_coordinator.machines.consumer.departure import (
     decide_revocation_end,
 )
 from ottla_group_coordinator.machines.consumer.draft import Awaits, MemberTimer
-from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup, RegexesAsked, SeenTopics
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, MemoryChange
 from ottla_group_coordinator.machines.consumer.records import ConsumerKey, decode_consumer_value
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, ImageTopics
 from ottla_group_coordinator.machines.group import Group, group_from
@@ -235,7 +235,7 @@ class GroupShard:
             self._forget_history(change.group)
         elif isinstance(change, Group):
             self._groups[change.group_id] = change
-        elif isinstance(change, SeenTopics | RegexesAsked | Awaited):
+        elif isinstance(change, MemoryChange):
             if (group := self._consumers.get(change.group)) is not None:
                 group.remember(change)
         elif isinstance(change, Happened):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence, Set
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ottla_core.coordination.shard import Entry
 from ottla_core.model import TopicId
@@ -49,11 +49,19 @@ class SeenTopics(NamedTuple):
     version: int
 
 
-class RegexesAsked(NamedTuple):
-    """Notes, as a change in memory, when a group's regular expressions were last asked for, and of which version."""
+class RefreshAsked(NamedTuple):
+    """Notes, as a change in memory, when the matches of all regular expressions of a group were last asked for."""
 
     group: str
-    names_version: int
+    at: float
+
+
+class Refreshed(NamedTuple):
+    """Notes, as a change in memory, when all regular expressions of a group were last matched, and with which version
+    of the topics and ACLs."""
+
+    group: str
+    version: int
     at: float
 
 
@@ -70,6 +78,10 @@ class Awaited(NamedTuple):
     group: str
     member_id: str
     step: ClassicStep | None
+
+
+MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | Awaited
+"""A change of a group that is not in the log."""
 
 
 class ConsumerGroup:
@@ -89,7 +101,8 @@ class ConsumerGroup:
         self.classic_members = 0
         self.seen_version = 0
         """The version of the topics by which the epoch is known to be right."""
-        self.asked = RegexesAsked(group_id, 0, float("-inf"))
+        self.refresh_asked = RefreshAsked(group_id, float("-inf"))
+        self.refreshed = Refreshed(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self.quiet_epoch: int | None = None
@@ -227,13 +240,16 @@ class ConsumerGroup:
                 return self.resolved.get(key.pattern)
         return None
 
-    def remember(self, change: SeenTopics | RegexesAsked | Awaited) -> None:
-        if isinstance(change, SeenTopics):
-            self.seen_version = change.version
-        elif isinstance(change, Awaited):
-            _put(self.awaited, change.member_id, change.step)
-        else:
-            self.asked = change
+    def remember(self, change: MemoryChange) -> None:
+        match change:
+            case SeenTopics():
+                self.seen_version = change.version
+            case Awaited():
+                _put(self.awaited, change.member_id, change.step)
+            case RefreshAsked():
+                self.refresh_asked = change
+            case Refreshed():
+                self.refreshed = change
 
     def _put_metadata(self, member_id: str, metadata: MemberMetadata | None) -> None:
         former = self.members.get(member_id)

@@ -34,11 +34,12 @@ from ottla_group_coordinator.machines.consumer.partitions import (
 )
 from ottla_group_coordinator.machines.consumer.reconciliation import Goal, reconcile
 from ottla_group_coordinator.machines.consumer.records import CurrentKey, MemberKey, TargetKey
-from ottla_group_coordinator.machines.consumer.regexes import are_due, ask_all, ask_for, check_regex
+from ottla_group_coordinator.machines.consumer.regexes import ask, ask_all, check_regex, is_refresh_due
 from ottla_group_coordinator.machines.consumer.requests import (
     UNCHANGED,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
+    Reader,
 )
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState
@@ -96,7 +97,7 @@ def answer_if_quiet(
 ) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
     """Answer a heartbeat after which all is as it was, or return None. Most heartbeats are like that."""
     member = group.members.get(request.member_id)
-    if member is None or not _is_quiet(group, member, request, topics, now):
+    if member is None or not _is_quiet(group, member, request, topics, settings, now):
         return None
     answer = ConsumerHeartbeatAnswer(member.member_id, request.epoch, settings.heartbeat_interval_ms)
     timer = MemberTimer(group.group_id, member.member_id, Awaits.SESSION)
@@ -104,7 +105,12 @@ def answer_if_quiet(
 
 
 def _is_quiet(
-    group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat, topics: GroupTopics, now: Moment
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    request: ConsumerHeartbeat,
+    topics: GroupTopics,
+    settings: ConsumerSettings,
+    now: Moment,
 ) -> bool:
     metadata = member.metadata
     return (
@@ -117,7 +123,7 @@ def _is_quiet(
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
-        and not (group.regexes and are_due(group, topics, now))
+        and not (group.regexes and is_refresh_due(group, topics, settings, now))
     )
 
 
@@ -127,7 +133,7 @@ def _go_on(
     group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
     former = _admit(draft, request)
     member = _put(draft, former, request)
-    is_resolved = _take_regex(draft, former.metadata, member.metadata, topics, request)
+    is_resolved = _take_regex(draft, former.metadata, member.metadata, request.reader, topics, consumer)
     update_epoch(draft, topics, is_changed=is_resolved or member.metadata.topics != former.metadata.topics)
     make_target(draft, topics, settings)
     current = step(draft, group.members[member.member_id], request.owned, topics)
@@ -210,7 +216,12 @@ def _put(draft: Draft, former: ConsumerMember, request: ConsumerHeartbeat) -> Co
 
 
 def _take_regex(
-    draft: Draft, was: MemberMetadata, metadata: MemberMetadata, topics: GroupTopics, request: ConsumerHeartbeat
+    draft: Draft,
+    was: MemberMetadata,
+    metadata: MemberMetadata,
+    reader: Reader | None,
+    topics: GroupTopics,
+    settings: ConsumerSettings,
 ) -> bool:
     """Return whether the member has another regular expression, whose matches are known. Matches that are not known,
     or are no longer right, are asked for."""
@@ -221,10 +232,10 @@ def _take_regex(
     is_new = bool(is_other and pattern and group.regexes[pattern] == 1)
     if is_new:
         check_regex(pattern)
-    if group.regexes and are_due(group, topics, draft.now):
-        ask_all(draft, topics, request.reader)
+    if group.regexes and is_refresh_due(group, topics, settings, draft.now):
+        ask_all(draft, reader)
     elif is_new:
-        ask_for(draft, pattern, request.reader)
+        ask(draft, reader)
     return is_other and (not pattern or pattern in group.resolved)
 
 

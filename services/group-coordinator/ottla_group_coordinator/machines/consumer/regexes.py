@@ -1,8 +1,9 @@
-"""Regular expressions: each is resolved once for all members that have it, and again when topics have come or gone.
+"""Regular expressions: each is resolved once for all members that have it, and again when its matches may have changed.
 
 To match a pattern with every topic of the cluster takes longer than a decision may. So a decision only asks for it
 (`ResolveRegexes`), the service does it in slices, and `decide_resolved` takes the matches in. Until then a pattern
-matches nothing.
+matches nothing. All patterns of a group are matched again if topics have come or gone, if ACLs have changed, or if the
+refresh interval is over. A refresh counts once its matches are taken in, so one that has failed is asked for again.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.draft import Draft
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesAsked
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RefreshAsked, Refreshed
 from ottla_group_coordinator.machines.consumer.records import RegexKey, ResolvedRegex
 from ottla_group_coordinator.machines.consumer.requests import Reader
+from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
 from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
 
 REFRESH_S: Final = 10.0
-"""A group's patterns are matched again at most this often."""
+"""All patterns of a group are matched again at most this often, as in Kafka."""
 
 _PATTERN_BYTES: Final = 1 << 20
 """How much memory a compiled pattern may take. A repeated repetition could take any amount."""
 
 
 class ResolveRegexes(NamedTuple):
-    """Asks, as an effect, for the matches of these patterns, or of all patterns of the group if there are none.
+    """Asks, as an effect, for the matches of those patterns of a group that `patterns_to_match` names.
 
     `reader` is the member that has brought it about. Its rights bound the matches, as in Kafka.
     """
 
     group: str
-    patterns: tuple[str, ...]
     reader: Reader | None
 
 
@@ -55,34 +56,57 @@ def check_regex(pattern: str) -> None:
     compiled(pattern)
 
 
-def are_due(group: ConsumerGroup, topics: GroupTopics, now: Moment) -> bool:
-    """Return whether the group's patterns are to be matched with the topics again."""
-    if now.at < group.asked.at + REFRESH_S:
+def is_refresh_due(group: ConsumerGroup, topics: GroupTopics, settings: ConsumerSettings, now: Moment) -> bool:
+    """Return whether all patterns of the group are to be matched again."""
+    if now.at < group.refresh_asked.at + REFRESH_S:
         return False
-    return group.asked.names_version != topics.names_version or len(group.regexes) != len(group.resolved)
+    last = group.refreshed
+    return (
+        last.version != topics.matches_version
+        or now.at >= last.at + settings.regex_refresh_interval_ms / 1000
+        or len(group.regexes) != len(group.resolved)
+    )
 
 
-def ask_for(draft: Draft, pattern: str, reader: Reader | None) -> None:
-    """Ask for the matches of a pattern that the group has not had yet."""
-    draft.effects.append(ResolveRegexes(draft.group.group_id, (pattern,), reader))
+def ask(draft: Draft, reader: Reader | None) -> None:
+    """Ask for the matches of the patterns that have none yet."""
+    draft.effects.append(ResolveRegexes(draft.group.group_id, reader))
 
 
-def ask_all(draft: Draft, topics: GroupTopics, reader: Reader | None) -> None:
-    group = draft.group
-    draft.effects.append(ResolveRegexes(group.group_id, (), reader))
-    draft.memory.append(RegexesAsked(group.group_id, topics.names_version, draft.now.at))
+def ask_all(draft: Draft, reader: Reader | None) -> None:
+    """Ask for the matches of all patterns."""
+    draft.memory.append(RefreshAsked(draft.group.group_id, draft.now.at))
+    ask(draft, reader)
+
+
+def patterns_to_match(group: ConsumerGroup) -> tuple[str, ...]:
+    """Return all patterns if a refresh is due, or those that have no matches yet."""
+    if group.refresh_asked.at > group.refreshed.at:
+        return tuple(group.regexes)
+    return tuple(pattern for pattern in group.regexes if pattern not in group.resolved)
 
 
 def decide_resolved(
-    group: ConsumerGroup, matches: Mapping[str, frozenset[str]], version: int, topics: GroupTopics, now: Moment
+    group: ConsumerGroup,
+    matches: Mapping[str, frozenset[str]],
+    revision: int,
+    topics: GroupTopics,
+    now: Moment,
+    refreshed: int | None = None,
 ) -> ShardDecision[None]:
-    """Take in the matches of patterns. Other matches than before begin an epoch."""
+    """Take in the matches of patterns, as of a revision of the metadata. Other matches than before begin an epoch.
+
+    `refreshed` is the version of the topics with which all patterns of the group have been matched now, or None if some
+    are left.
+    """
     with Draft(group, now) as draft:
         for pattern, names in matches.items():
             former = group.resolved.get(pattern)
             if pattern in group.regexes and (former is None or former.topics != names):
-                draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, version, now.wall_ms))
+                draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, revision, now.wall_ms))
         # A new expression begins one even if it matches nothing: its member may have read something else before.
         if draft.records():
             draft.begin_epoch(hash_of(group.subscribed_topics(), topics), "an expression matches other topics")
+        if refreshed is not None:
+            draft.memory.append(Refreshed(group.group_id, refreshed, now.at))
         return draft.decision(None)

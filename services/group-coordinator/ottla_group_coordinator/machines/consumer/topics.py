@@ -27,8 +27,9 @@ class GroupTopics(Protocol):
         ...
 
     @property
-    def names_version(self) -> int:
-        """It grows whenever a topic has come or gone. Matches of regular expressions may have changed then."""
+    def matches_version(self) -> int:
+        """It grows whenever what regular expressions match may have changed: a topic has come or gone, or an ACL has
+        changed."""
         ...
 
     def get(self, name: str) -> Topic | None: ...
@@ -52,15 +53,19 @@ class ImageTopics:
         self._hashes: Final[dict[TopicId, int]] = {}
         # A broker that restarts has no registration for a while. That is no reason to assign anew, so its rack is kept.
         self._racks: Final = _racks(self._image)
-        self._version = self._names_version = 1
+        self._version = self._matches_version = 1
 
     @property
     def version(self) -> int:
         return self._version
 
     @property
-    def names_version(self) -> int:
-        return self._names_version
+    def matches_version(self) -> int:
+        return self._matches_version
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._image
 
     def get(self, name: str) -> Topic | None:
         return self._image.topics.get(name)
@@ -76,8 +81,8 @@ class ImageTopics:
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         self._image = new
-        if old.topic_names is not new.topic_names:
-            self._names_version += 1
+        if old.topic_names is not new.topic_names or old.acls_revision != new.acls_revision:
+            self._matches_version += 1
         if self._take_racks(old, new) or new.changed_partitions is None:
             self._hashes.clear()
             self._version += 1
