@@ -11,7 +11,7 @@ from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.effects import Effect, Leave, Respond, RespondError, Send, ShardLimits
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Entry, FromMemory, Later, Marker, Record, Resolve, ShardDecision
+from ottla_core.coordination.shard import Entry, FromMemory, Later, Marker, Recalled, Record, Resolve, ShardDecision
 from ottla_core.coordination.shard_log import Append, Appended, Batches, Call, Confirmed, Result
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.records.batch import headers_at, iter_headers, placed_prefix, read_header
@@ -119,10 +119,14 @@ class Hand:
         wait_s: float = 60.0,
         without_confirmation: bool = False,
         at_leisure: bool = False,
-        from_memory: FromMemory[Any] | None = None,
     ) -> None:
-        request = ShardRequest(token, decide, self.at + wait_s, without_confirmation, at_leisure, from_memory)
+        request = ShardRequest(token, decide, self.at + wait_s, without_confirmation, at_leisure)
         self._take(self.owner.on_request(request, self.now))
+
+    def recall(self, decide: FromMemory[Any]) -> Recalled | None:
+        recalled, effects = self.owner.recall(decide, self.now)
+        self._take(effects)
+        return recalled
 
     def tick(self, after_s: float = 0.0) -> None:
         self.at += after_s

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, NamedTuple
 
 from ottla_core.coordination.batches import is_one_batch, size_limit
 from ottla_core.coordination.round_records import RoundRecords
-from ottla_core.coordination.shard import Decide, FromMemory, S, ShardDecision, ShardState
+from ottla_core.coordination.shard import Decide, S, ShardDecision, ShardState
 from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -33,8 +33,7 @@ class ShardRequest(Generic[S]):
 
     `without_confirmation` marks a heartbeat, which changes timers only: an owner may respond that was one a moment ago.
     `at_leisure` marks a request that begins no round for a while, and shares the round of requests that come until
-    then. `from_memory` decides a request that changes timers only, or returns None if it is not like that. It is asked
-    while nothing is being written, so that what it says is in the log.
+    then.
     """
 
     token: Any
@@ -42,7 +41,6 @@ class ShardRequest(Generic[S]):
     give_up_at: float
     without_confirmation: bool = False
     at_leisure: bool = False
-    from_memory: FromMemory[S] | None = None
 
 
 class RoundOutcome(NamedTuple):

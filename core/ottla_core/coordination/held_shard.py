@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol
 from ottla_core.coordination.effects import Effect, Leave, Perform, ReportTrouble, Respond, RespondError, Send
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import OwnerEvent, Phase
-from ottla_core.coordination.shard import S
+from ottla_core.coordination.shard import FromMemory, Recalled, S
 from ottla_core.coordination.shard_log import Append, ShardLog, Unknown
 from ottla_core.coordination.timers import NEVER, Moment
 from ottla_core.errors import ErrorCode, OttlaError
@@ -99,6 +99,14 @@ class HeldShard(Generic[S]):
         if not self._is_responding:
             self._send_responses()
         self._after()
+
+    def recall(self, decide: FromMemory[S]) -> Recalled | None:
+        """Return what the owner answers from memory, if it does. No request and no future are made for it."""
+        recalled, effects = self.owner.recall(decide, self._process.now())
+        for effect in effects:
+            self._carry_out(effect)
+        self._after()
+        return recalled
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

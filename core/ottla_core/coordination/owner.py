@@ -52,7 +52,7 @@ from ottla_core.coordination.effects import (
 )
 from ottla_core.coordination.phases import NEEDS_EPOCH, NEXT_PHASE, OwnerEvent, Phase
 from ottla_core.coordination.replay import Replay
-from ottla_core.coordination.shard import Later, Resolve, S, ShardDecision
+from ottla_core.coordination.shard import FromMemory, Later, Recalled, Resolve, S, ShardDecision
 from ottla_core.coordination.shard_log import (
     Append,
     Appended,
@@ -133,9 +133,9 @@ class Owner(Generic[S]):
             self._out.append(RespondError(request.token, error))
         # A heartbeat changes timers only, so it may get its response while the last proof counts. That is a third of a
         # session at most: a deposed owner keeps no session alive of a member that is missed elsewhere (rule 7).
-        elif now.at < self._proved_until and self._has_responded_from_memory(request, now):
-            if now.at >= self._proved_until - self.limits.unproved_s / 2:
-                self._begin_round(now, ask=True)  # so that no heartbeat has to wait for the next proof
+        elif request.without_confirmation and now.at < self._proved_until:
+            self._respond_at_once(request, now)
+            self._renew_proof(now)
         # Deferred joins count too: they hold memory until their rebalance is complete (I13).
         elif self.unanswered >= self.limits.max_waiting:
             self._out.append(RespondError(request.token, crowded()))
@@ -146,6 +146,25 @@ class Owner(Generic[S]):
             else:
                 self._begin_round(now)
         return self._effects()
+
+    def recall(self, decide: FromMemory[S], now: Moment) -> tuple[Recalled | None, list[Effect]]:
+        """Decide what may be answered from memory, and return None for what has to come as a request.
+
+        It has to if the last proof is too old. While a round is under way the state is ahead of the log, and those who
+        wait come first.
+        """
+        if (
+            self.phase is not Phase.SERVING
+            or now.at >= self._proved_until
+            or self._round is not None
+            or self._waiting
+            or (recalled := decide(self.shard, now)) is None
+        ):
+            return None, []
+        for key, at in recalled.timers.items():
+            self._timers.set(key, at)
+        self._renew_proof(now)
+        return recalled, self._effects()
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
         """Take the result of a call to the log. The result of an older call than the one in flight is ignored."""
@@ -404,24 +423,20 @@ class Owner(Generic[S]):
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
-    def _has_responded_from_memory(self, request: ShardRequest[S], now: Moment) -> bool:
+    def _respond_at_once(self, request: ShardRequest[S], now: Moment) -> None:
         try:
-            if request.without_confirmation:
-                decision: ShardDecision[Any] | None = request.decide(self.shard, now)
-            # The state is ahead of the log while a round is under way, and those who wait come first.
-            elif request.from_memory is not None and self._round is None and not self._waiting:
-                decision = request.from_memory(self.shard, now)
-            else:
-                return False
+            decision = request.decide(self.shard, now)
         except Exception as error:
             self._out.append(RespondError(request.token, error))
-            return True
-        if decision is None:
-            return False
+            return
         assert not decision.records, "what is written waits for its round"
         apply_decision(decision, self.shard, self._timers)
         self._settle([RoundOutcome(request.token, decision)])
-        return True
+
+    def _renew_proof(self, now: Moment) -> None:
+        """Ask the log once half of the proof's time is over, so that no heartbeat has to wait for the next proof."""
+        if now.at >= self._proved_until - self.limits.unproved_s / 2:
+            self._begin_round(now, ask=True)
 
     def _settle(self, outcomes: Iterable[RoundOutcome]) -> None:
         for token, decision, error in outcomes:

@@ -22,7 +22,7 @@ from ottla_core.coordination.effects import Effect, Leave, ShardLimits, crowded,
 from ottla_core.coordination.held_shard import HeldShard, reject
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decide, FromMemory, S
+from ottla_core.coordination.shard import Decide, FromMemory, Recalled, S
 from ottla_core.coordination.shard_log import ShardLog
 from ottla_core.coordination.shards import OwnedShardStatus, Shards
 from ottla_core.coordination.timers import TICK_S, LoopClock, Moment
@@ -162,7 +162,6 @@ class OwnedShards(Shards[S]):
         *,
         timeout: float,
         without_confirmation: bool = False,
-        from_memory: FromMemory[S] | None = None,
         size_bytes: int = 0,
     ) -> Any:
         response = self.begin(
@@ -170,10 +169,13 @@ class OwnedShards(Shards[S]):
             decide,
             timeout=timeout,
             without_confirmation=without_confirmation,
-            from_memory=from_memory,
             size_bytes=size_bytes,
         )
         return await _within(timeout, response)
+
+    def recall(self, key: str, decide: FromMemory[S]) -> Recalled | None:
+        held = self._held.get(self.shard_of(key))
+        return None if held is None or self._stopping else held.recall(decide)
 
     async def ask_shard(
         self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
@@ -190,7 +192,6 @@ class OwnedShards(Shards[S]):
         *,
         timeout: float,
         without_confirmation: bool = False,
-        from_memory: FromMemory[S] | None = None,
         at_leisure: bool = False,
         size_bytes: int = 0,
     ) -> asyncio.Future[Any]:
@@ -208,7 +209,7 @@ class OwnedShards(Shards[S]):
             def request(owner: Owner[S], now: Moment) -> list[Effect]:
                 give_up_at = now.at + patience_s
                 return owner.on_request(
-                    ShardRequest(response, decide, give_up_at, without_confirmation, at_leisure, from_memory), now
+                    ShardRequest(response, decide, give_up_at, without_confirmation, at_leisure), now
                 )
 
             held.handle(request)

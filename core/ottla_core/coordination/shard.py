@@ -108,5 +108,13 @@ Decide: TypeAlias = Callable[[S, Moment], ShardDecision[Any]]
 """A function that decides. It raises OttlaError to reject, which depends on the state like a read, and waits for
 confirmation like one."""
 
-FromMemory: TypeAlias = Callable[[S, Moment], ShardDecision[Any] | None]
+
+class Recalled(NamedTuple):
+    """A response from memory, and the timers that it sets. It changes nothing else."""
+
+    response: Any
+    timers: Mapping[TimerKey, float | None]
+
+
+FromMemory: TypeAlias = Callable[[S, Moment], Recalled | None]
 """A function that decides what may be answered from memory, and returns None for anything else."""

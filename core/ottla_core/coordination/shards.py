@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol
 
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decide, FromMemory, S
+from ottla_core.coordination.shard import Decide, FromMemory, Recalled, S
 from ottla_proto.common_pb2 import ShardNumbers, ShardsResponse, ShardStanding
 
 
@@ -66,16 +66,20 @@ class Shards(Protocol[S]):
         *,
         timeout: float,
         without_confirmation: bool = False,
-        from_memory: FromMemory[S] | None = None,
         size_bytes: int = 0,
     ) -> Any:
         """Decide in the shard of `key`, and return the response once it is durable. The request holds `size_bytes`.
-        `without_confirmation` and `from_memory` are as in ShardRequest.
+        `without_confirmation` is as in ShardRequest.
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE, after which the caller asks
         again, maybe elsewhere, because it may have been done. Raises REQUEST_TIMED_OUT, and what the decision, or a log
         that surely has not taken it, raises.
         """
+        ...
+
+    def recall(self, key: str, decide: FromMemory[S]) -> Recalled | None:
+        """Return what the shard of `key` answers from memory, or None for what has to be asked. The answer is in the
+        log."""
         ...
 
     async def ask_shard(
@@ -89,7 +93,6 @@ class Shards(Protocol[S]):
         *,
         timeout: float,
         without_confirmation: bool = False,
-        from_memory: FromMemory[S] | None = None,
         at_leisure: bool = False,
         size_bytes: int = 0,
     ) -> asyncio.Future[Any]:

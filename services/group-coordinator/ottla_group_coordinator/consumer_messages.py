@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE
+from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_core.model import TopicId
+from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import JOINS, ConsumerMember
@@ -21,35 +23,51 @@ CONSUMER: Final = "consumer"
 def heartbeat_of(
     request: pb.ConsumerHeartbeatRequest, new_id: Callable[[], str], context: RequestContext
 ) -> ConsumerHeartbeat:
-    """Return the request. `new_id` gives the id of a member that joins, and can't choose its own."""
-    member, reader, member_id = request.member, None, request.member.member_id
-    if not member_id and request.gives_no_id and request.member_epoch == JOINS:
+    """Return the request. `new_id` gives the id of a member that joins, and can't choose its own.
+
+    Raises INVALID_REQUEST for too many elements.
+    """
+    member, has = request.member, request.HasField
+    member_id, epoch = member.member_id, request.member_epoch
+    if not member_id and request.gives_no_id and epoch == JOINS:
         member_id = new_id()
-    if request.HasField("reader"):
-        reader = Reader(request.reader.principal, request.reader.host, request.reader.sees_unlisted)
+    has_topics, has_owned = has("topics"), has("owned")
+    if has_topics or has_owned:
+        _check_few(request)
+    # They are given by their places, because this is done for every heartbeat.
     return ConsumerHeartbeat(
-        member_id=member_id,
-        epoch=request.member_epoch,
-        instance_id=member.instance_id if member.HasField("instance_id") else None,
-        rack=request.rack if request.HasField("rack") else None,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        topics=frozenset(request.topics.names) if request.HasField("topics") else None,
-        regex=request.topic_regex if request.HasField("topic_regex") else None,
-        assignor=request.assignor if request.HasField("assignor") else None,
-        owned=_partitions(request.owned) if request.HasField("owned") else None,
-        client_id=request.client_id or context.client_id,
-        client_host=request.client_host or context.client_host,
-        reader=reader,
+        member_id,
+        epoch,
+        member.instance_id if member.HasField("instance_id") else None,
+        request.rack if has("rack") else None,
+        request.rebalance_timeout_ms,
+        frozenset(request.topics.names) if has_topics else None,
+        request.topic_regex if has("topic_regex") else None,
+        request.assignor if has("assignor") else None,
+        _partitions(request.owned) if has_owned else None,
+        request.client_id or context.client_id,
+        request.client_host or context.client_host,
+        _reader(request.reader) if has("reader") else None,
     )
+
+
+def _check_few(request: pb.ConsumerHeartbeatRequest) -> None:
+    owned = request.owned.topics
+    count = len(request.topics.names) + len(owned) + sum(len(topic.partitions) for topic in owned)
+    check_few(count, "topics and partitions", MAX_ELEMENTS)
+
+
+def _reader(reader: pb.ReaderOfTopics) -> Reader:
+    return Reader(reader.principal, reader.host, reader.sees_unlisted)
 
 
 def consumer_response(answer: ConsumerHeartbeatAnswer) -> pb.ConsumerHeartbeatResponse:
-    return pb.ConsumerHeartbeatResponse(
-        member_id=answer.member_id,
-        member_epoch=answer.epoch,
-        heartbeat_interval_ms=answer.heartbeat_interval_ms,
-        assignment=None if answer.assignment is None else _message(answer.assignment),
+    response = pb.ConsumerHeartbeatResponse(
+        member_id=answer.member_id, member_epoch=answer.epoch, heartbeat_interval_ms=answer.heartbeat_interval_ms
     )
+    if answer.assignment is not None:
+        response.assignment.CopyFrom(_message(answer.assignment))
+    return response
 
 
 def described_consumers(group: ConsumerGroup, settings: ConsumerSettings) -> pb.GroupDescription:

@@ -16,7 +16,6 @@ from ottla_core.coordination.shards import Shards, owned_among, shards_response
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import Slice
-from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.bounds import check_few
 from ottla_core.rpc.context import RequestContext
@@ -194,19 +193,17 @@ class GroupService:
     async def consumer_heartbeat(
         self, request: pb.ConsumerHeartbeatRequest, context: RequestContext
     ) -> pb.ConsumerHeartbeatResponse:
-        owned = sum(len(topic.partitions) for topic in request.owned.topics)
-        check_few(len(request.topics.names) + len(request.owned.topics) + owned, "topics and partitions", MAX_ELEMENTS)
-        heartbeat = heartbeat_of(request, self._new_id, context)
+        group_id, heartbeat = request.group, heartbeat_of(request, self._new_id, context)
+        recalled = self._shards.recall(
+            group_id, lambda shard, now: decide_quiet_request(shard, group_id, heartbeat, now)
+        )
+        if recalled is not None:
+            return consumer_response(recalled.response)
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer]:
-            return decide_consumer_request(shard, request.group, heartbeat, now)
+            return decide_consumer_request(shard, group_id, heartbeat, now)
 
-        def from_memory(shard: GroupShard, now: Moment) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
-            return decide_quiet_request(shard, request.group, heartbeat, now)
-
-        answer = await self._shards.ask(
-            request.group, decide, timeout=_ASK_S, from_memory=from_memory, size_bytes=request.ByteSize()
-        )
+        answer = await self._shards.ask(group_id, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
         return consumer_response(answer)
 
     # ---- offsets ----------------------------------------------------------------------------------------------------

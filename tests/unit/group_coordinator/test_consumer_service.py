@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -125,6 +126,42 @@ async def test_a_quiet_heartbeat_asks_the_log_for_nothing(coordinator: Coordinat
     for _ in range(20):
         await coordinator.beat("m1", 2)
     assert coordinator.log.calls == []
+
+
+async def test_a_quiet_heartbeat_costs_no_more_calls_than_a_classic_one(coordinator: Coordinator) -> None:
+    service, member = coordinator.service, pb.Member(member_id="m1")
+    await coordinator.join("m1")
+    joining = pb.JoinRequest(
+        group="classic", session_timeout_ms=10_000, protocol_type="consumer", protocols=[pb.Protocol(name="range")]
+    )
+    joined = await service.join(joining, CALLER)
+    who = pb.Member(member_id=joined.member_id)
+    assigned = [pb.MemberAssignment(member_id=joined.member_id)]
+    await service.sync(
+        pb.SyncRequest(group="classic", member=who, generation=joined.generation, assignments=assigned), CALLER
+    )
+    classic = pb.HeartbeatRequest(group="classic", member=who, generation=joined.generation)
+    quiet = pb.ConsumerHeartbeatRequest(group="g", member=member, member_epoch=2, rebalance_timeout_ms=-1)
+
+    of_classic = await _calls(service.heartbeat(classic, CALLER))
+    of_consumer = await _calls(service.consumer_heartbeat(quiet, CALLER))
+    assert of_consumer <= of_classic
+
+
+async def _calls(request: Awaitable[Any]) -> int:
+    """Count the calls of our own functions until the request is answered."""
+    found = 0
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal found
+        found += event == "call" and "ottla_" in frame.f_code.co_filename
+
+    sys.setprofile(note)
+    try:
+        await request
+    finally:
+        sys.setprofile(None)
+    return found
 
 
 async def test_what_a_heartbeat_says_is_in_the_log_before_it_is_answered(coordinator: Coordinator) -> None:

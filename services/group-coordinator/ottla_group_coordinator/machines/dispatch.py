@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ottla_core.coordination.shard import Entry, ShardDecision
+from ottla_core.coordination.shard import Entry, Recalled, ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import OttlaError
 from ottla_group_coordinator.machines.consumer.classic_members import (
@@ -45,9 +45,7 @@ from ottla_group_coordinator.machines.records import GroupKey, encode_group, enc
 from ottla_group_coordinator.machines.shard import GroupShard
 
 
-def decide_quiet_request(
-    shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment
-) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+def decide_quiet_request(shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment) -> Recalled | None:
     """Decide a heartbeat of the consumer protocol that changes nothing but a timer, or return None."""
     group = shard.consumer_group(group_id)
     if group is None:
@@ -60,7 +58,7 @@ def decide_consumer_request(
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
     """Decide a heartbeat of the consumer protocol. Raises GROUP_ID_NOT_FOUND, and what the group raises."""
     if (quiet := decide_quiet_request(shard, group_id, request, now)) is not None:
-        return quiet
+        return ShardDecision(quiet.response, timers=quiet.timers, by_last_proof=True)
     group = shard.consumer_group(group_id)
     check_request(group_id, request, shard.settings.consumer.of(group_id))
     if group is not None:

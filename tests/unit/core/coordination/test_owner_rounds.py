@@ -12,7 +12,7 @@ from ottla_core.coordination import append_round
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision, TransactionProducer
+from ottla_core.coordination.shard import Entry, Marker, Recalled, Record, ShardDecision, TransactionProducer
 from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Rejected, Unknown
 from ottla_core.coordination.timers import REJECTED_S, Moment
 from ottla_core.errors import ErrorCode, OttlaError
@@ -377,22 +377,38 @@ def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand
     assert ("stale" in hand.answers, hand.call) == (False, Check(2))
 
 
-def test_what_may_be_answered_from_memory_waits_while_something_is_written(hand: Hand) -> None:
-    def quiet(book: Any, now: Moment) -> ShardDecision[Any]:
-        return ShardDecision("quiet")
+def quiet(book: Any, now: Moment) -> Recalled:
+    return Recalled("quiet", {"session": now.at + 9.0})
 
-    hand.ask("unproved", get(b"a"), from_memory=quiet)
-    assert hand.answers == {}
+
+def test_nothing_is_recalled_while_something_is_written(hand: Hand) -> None:
+    assert hand.recall(quiet) is None
+    hand.ask("get", get(b"a"))
     hand.prove()
-    hand.ask("proved", get(b"a"), from_memory=quiet)
-    assert hand.answers["proved"] == "quiet"
-    hand.ask("not from memory", get(b"a"), from_memory=lambda book, now: None)
-    assert "not from memory" not in hand.answers
-    hand.ask("beside a round", get(b"a"), from_memory=quiet)
-    assert "beside a round" not in hand.answers
+    recalled = hand.recall(quiet)
+    assert recalled is not None
+    assert recalled.response == "quiet"
+    assert hand.owner.wake_at == hand.at + 9.0
+    assert hand.recall(lambda book, now: None) is None
+    hand.ask("put", put(b"b"))
+    assert hand.recall(quiet) is None
     hand.prove()
+    assert hand.recall(quiet) is not None
+
+
+def test_the_proof_behind_what_is_recalled_is_renewed_at_half_its_life(hand: Hand) -> None:
+    hand.ask("get", get(b"a"))
     hand.prove()
-    assert hand.answers["beside a round"] != "quiet"
+    sent = len(hand.sent)
+    hand.at += hand.owner.limits.unproved_s * 0.4
+    assert hand.recall(quiet) is not None
+    assert len(hand.sent) == sent
+    hand.at += hand.owner.limits.unproved_s * 0.2
+    assert hand.recall(quiet) is not None
+    assert (len(hand.sent), type(hand.call)) == (sent + 1, Check)
+    hand.prove()
+    hand.at += hand.owner.limits.unproved_s
+    assert hand.recall(quiet) is None
 
 
 def by_last_proof(decide: BookDecide) -> BookDecide:

@@ -71,8 +71,9 @@ def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     epoch = request.member_epoch
     if version >= _ID_FROM or epoch > _JOINS or epoch == _LEAVES:
         _check_text("member id", request.member_id)
-    check_few(len(request.subscribed_topic_names or ()), "topics", _MOST_TOPICS)
-    check_few(len(request.topic_partitions or ()), "topics", _MOST_TOPICS)
+    for topics in (request.subscribed_topic_names, request.topic_partitions):
+        if topics is not None:
+            check_few(len(topics), "topics", _MOST_TOPICS)
     _check_text("group id", request.group_id)
     _check_text("instance id", request.instance_id)
     _check_text("rack id", request.rack_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ottla_core.coordination.shard import ShardDecision
+from ottla_core.coordination.shard import Recalled, ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer import errors
@@ -94,14 +94,14 @@ def check_epoch(group: ConsumerGroup, member: ConsumerMember, request: ConsumerH
 
 def answer_if_quiet(
     group: ConsumerGroup, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings, now: Moment
-) -> ShardDecision[ConsumerHeartbeatAnswer] | None:
+) -> Recalled | None:
     """Answer a heartbeat after which all is as it was, or return None. Most heartbeats are like that."""
     member = group.members.get(request.member_id)
     if member is None or not _is_quiet(group, member, request, topics, settings, now):
         return None
     answer = ConsumerHeartbeatAnswer(member.member_id, request.epoch, settings.heartbeat_interval_ms)
     timer = MemberTimer(group.group_id, member.member_id, Awaits.SESSION)
-    return ShardDecision(answer, timers={timer: _session_end(settings, now)}, by_last_proof=True)
+    return Recalled(answer, {timer: _session_end(settings, now)})
 
 
 def _is_quiet(

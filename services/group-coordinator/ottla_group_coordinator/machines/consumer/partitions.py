@@ -41,4 +41,6 @@ def has_any(partitions: EpochOfPartition, some: Partitions) -> bool:
 
 def are_equal(partitions: EpochOfPartition, others: Mapping[TopicId, frozenset[int] | Mapping[int, int]]) -> bool:
     """Return whether both are the same partitions, whatever their epochs."""
-    return {t: frozenset(n) for t, n in partitions.items() if n} == {t: frozenset(n) for t, n in others.items() if n}
+    return count(partitions) == count(others) and all(
+        frozenset(numbers) <= partitions.get(topic_id, {}).keys() for topic_id, numbers in others.items() if numbers
+    )
