@@ -223,6 +223,8 @@ def main() -> int:
     )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
+    # A shell ignores SIGINT for `make compose &`, and the clients that are started would ignore their Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     report, proved = Report(), None
     failure = ""
     try:
