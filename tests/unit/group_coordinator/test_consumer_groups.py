@@ -9,8 +9,16 @@ import pytest
 from consumer_groups import LEFT_OUT, Client, ConsumerShard, flat, partitions, settings, settle
 from groups import WAITS, code, id_of
 
+from ottla_core.coordination.shard import Entry
 from ottla_core.errors import ErrorCode
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
+from ottla_group_coordinator.machines.consumer.records import (
+    LAST_EPOCH,
+    GroupEpochKey,
+    TargetEpochKey,
+    encode_consumer_key,
+    encode_consumer_value,
+)
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState
 from ottla_group_coordinator.machines.history import Kind
@@ -159,6 +167,30 @@ def test_a_static_member_comes_back_into_a_full_group() -> None:
     shard.beat("m2", LEAVES_FOR_NOW, instance_id="i")
     assert shard.join(instance_id="i") is WAITS
     assert [member.instance_id for member in shard.group().members.values()] == ["i"]
+
+
+def test_a_group_without_a_further_epoch_begins_again_once_its_members_have_gone(shard: ConsumerShard) -> None:
+    settle(Client(shard, "m1"), Client(shard, "m2"))
+    key = GroupEpochKey("g")
+    for each in (key, TargetEpochKey("g")):
+        value = shard.consumers().value_of(each)._replace(epoch=LAST_EPOCH)
+        shard.apply(Entry(encode_consumer_key(each), encode_consumer_value(each, value)))
+    before = len(shard.log)
+    assert code(shard.beat("m3")) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(shard.log) == before
+    assert shard.beat("m1", LEAVES).epoch == LEAVES
+    assert list(shard.consumers().members) == ["m2"]
+    shard.sleep(46)
+    assert not list(shard.machine.groups())
+    assert shard.beat("m3").assignment == partitions(t=range(4))
+
+
+def test_the_history_says_who_has_joined_and_who_has_changed_its_subscription(shard: ConsumerShard) -> None:
+    shard.beat("m1", client_id="one")
+    shard.beat("m2", client_id="two")
+    shard.beat("m1", shard.member("m1").epoch, client_id="one", topics="u")
+    began = [event.cause for event in shard.events() if event.kind is Kind.REBALANCE_BEGAN]
+    assert began == ["one joined", "two joined", "one has another subscription"]
 
 
 def test_a_heartbeat_of_a_group_that_is_not_there_is_told_so(shard: ConsumerShard) -> None:

@@ -93,6 +93,13 @@ def test_a_value_that_is_cut_short_is_malformed(key: ConsumerKey, value: Any, da
             decode_consumer_value(key, bytes.fromhex(data)[:cut])
 
 
+@pytest.mark.parametrize(("key", "value", "data"), VALUES)
+def test_a_value_of_a_version_that_is_not_known_is_malformed(key: ConsumerKey, value: Any, data: str) -> None:
+    for version in ("0001", "ffff"):
+        with pytest.raises(MalformedError, match="version"):
+            decode_consumer_value(key, bytes.fromhex(version + data[4:]))
+
+
 def test_what_a_newer_release_adds_is_passed_over() -> None:
     data = "0000" + "00000007" + "02" + "00080000000000000001" + "0903abcdef"
     assert decode_consumer_value(GroupEpochKey("g"), bytes.fromhex(data)) == GroupEpoch(7, 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from groups import WAITS, Shard, code, subscription
 
-from ottla_core.coordination.shard import Record
+from ottla_core.coordination.shard import Entry, Record
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import (
     MemberAssignment,
@@ -18,8 +18,10 @@ from ottla_core.kafka_formats.consumer_protocol import (
     encode_subscription,
 )
 from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.states import GroupState
 
@@ -131,6 +133,17 @@ def test_a_group_has_a_largest_size() -> None:
     shard = Shard(GroupSettings(max_size=2))
     shard.stable(2)
     assert code(shard.join()) == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_after_the_last_generation_comes_the_first_again() -> None:
+    shard = Shard(GroupSettings(initial_rebalance_delay_ms=0))
+    last = Group("g", protocol_type="consumer", generation=2**31 - 1)
+    shard.apply(Entry(encode_key(GroupKey("g")), encode_group(last.record())))
+    shard.join(key="j")
+    joined = shard.answers["j"]
+    assert joined.generation == 1
+    shard.sync(joined.member_id, 1, {joined.member_id: b"a"})
+    assert shard.reloaded().group().generation == 1
 
 
 def test_a_group_without_a_protocol_is_refused(shard: Shard) -> None:

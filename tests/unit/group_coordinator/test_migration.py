@@ -375,6 +375,32 @@ def test_the_rebalance_of_a_downgrade_outlives_its_coordinator(shard: ConsumerSh
     assert shard.heartbeat(old.member_id, joined.generation) is None
 
 
+def test_the_history_of_a_downgrade_begins_with_its_cause(shard: ConsumerShard) -> None:
+    old, new = mixed(shard)
+    before = len(shard.events())
+    new.leave()
+    assert [event.kind for event in shard.events()[before:]] == [Kind.LEFT, Kind.MIGRATED, Kind.REBALANCE_BEGAN]
+    assert shard.join(client_id="other") is WAITS
+    before = len(shard.events())
+    shard.beat("new", client_id="new")
+    assert [event.cause for event in shard.events()[before:]][:3] == [
+        "the first member of the consumer protocol has joined; the group was a classic one",
+        "joined",
+        "new joined",
+    ]
+    assert old.member_id in shard.consumers().members
+
+
+def test_a_member_that_joins_with_the_classic_protocol_is_the_cause_of_the_epoch(shard: ConsumerShard) -> None:
+    mixed(shard)
+    before = len(shard.events())
+    joined = shard.join(client_id="another")
+    assert shard.events()[before + 1].cause == "another joined"
+    before = len(shard.events())
+    shard.join(joined.member_id, client_id="another", protocols={"range": subscription("u")})
+    assert shard.events()[before].cause == "another has another subscription"
+
+
 def test_members_that_do_not_join_after_a_downgrade_and_a_takeover_are_evicted(shard: ConsumerShard) -> None:
     old, new = mixed(shard)
     new.leave()

@@ -100,6 +100,13 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
     )
 
 
+@pytest.mark.parametrize("version", [-1, 5])
+def test_a_value_of_a_version_that_is_not_known_is_malformed(version: int) -> None:
+    for decode, data in ((decode_offset, encode_offset(OFFSET)), (decode_group, encode_group(GROUP))):
+        with pytest.raises(MalformedError, match="version"):
+            decode(version.to_bytes(2, signed=True) + data[2:])
+
+
 def test_what_is_unknown_or_broken_is_told_apart() -> None:
     assert decode_key(b"\0\x09whatever") is None
     for data in (encode_key(GroupKey("g"))[:-1], b"\0"):

@@ -241,13 +241,7 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
         step.change(step.group.members[joining.member_id], joining=joining.key)
         step.end_session(joining.member_id)
     begin(step, _DOWNGRADED, settings.initial_rebalance_delay_ms)
-    decision = step.decision(None)
-    for record in decision.records:
-        assert isinstance(record, Entry)
-        draft.add(record)
-    draft.memory.extend(decision.memory)
-    draft.timers.update(decision.timers)
-    draft.effects.extend(decision.effects)
+    draft.include(step.decision(None))
     return True
 
 

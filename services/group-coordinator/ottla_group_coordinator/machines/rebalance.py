@@ -38,6 +38,8 @@ from ottla_group_coordinator.machines.transition import Transition
 NOT_JOINED: Final = "did not join again within the rebalance timeout"
 NOT_SYNCED: Final = "did not synchronize within the rebalance timeout"
 
+_LAST_GENERATION: Final = 2**31 - 1
+
 
 def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
     """Have all members join again."""
@@ -91,7 +93,7 @@ def complete(step: Transition) -> None:
     step.wait(None)
     # A generation without members counts, too, as in Kafka: a member of the previous one must not commit into it (rule
     # 46: a commit must name its generation).
-    group.generation += 1
+    group.generation = group.generation % _LAST_GENERATION + 1
     group.state_since_ms = step.now.wall_ms
     if not group.members:
         group.move(GroupStateEvent.ALL_GONE)

@@ -28,6 +28,7 @@ _GROUP_KEY: Final = 2
 _OFFSET_KEY_VERSION: Final = 1
 _OFFSET_VERSION: Final = 4
 _GROUP_VERSION: Final = 3
+_LATEST_VERSION: Final = 4
 _EPOCH_FROM: Final = 3
 _FLEXIBLE_FROM: Final = 4
 _TOPIC_ID: Final = 0
@@ -144,8 +145,7 @@ def encode_offset(committed: CommittedOffset) -> bytes:
 def decode_offset(data: bytes) -> CommittedOffset:
     """Decode an offset. Raises MalformedError."""
     reader = Reader(memoryview(data))
-    version = reader.int16()
-    reader.flexible = version >= _FLEXIBLE_FROM
+    version = _value_version(reader)
     offset = reader.int64()
     epoch = reader.int32() if version >= _EPOCH_FROM else NO_LEADER_EPOCH
     metadata = reader.string() or ""
@@ -154,6 +154,15 @@ def decode_offset(data: bytes) -> CommittedOffset:
     return CommittedOffset(
         offset, epoch, metadata, committed_at_ms, None if expires_at_ms < 0 else expires_at_ms, _topic_id(reader)
     )
+
+
+def _value_version(reader: Reader) -> int:
+    """Return the version of a value, and have the rest of it read accordingly. Raises MalformedError."""
+    version = reader.int16()
+    if not 0 <= version <= _LATEST_VERSION:
+        raise MalformedError(f"a value has version {version}, which is not known")
+    reader.flexible = version >= _FLEXIBLE_FROM
+    return version
 
 
 def _topic_id(reader: Reader) -> TopicId | None:
@@ -203,8 +212,7 @@ def decode_group(data: bytes) -> GroupRecord:
     if isinstance(data, EncodedGroup):
         return data.group
     reader = Reader(memoryview(data))
-    version = reader.int16()
-    reader.flexible = version >= _FLEXIBLE_FROM
+    version = _value_version(reader)
     protocol_type, generation = required_text(reader), reader.int32()
     protocol, leader = reader.string(), reader.string()
     since_ms = reader.int64() if version >= 2 else -1

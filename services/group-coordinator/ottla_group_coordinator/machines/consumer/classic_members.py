@@ -17,7 +17,7 @@ from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, Subscripti
 from ottla_group_coordinator.machines.consumer.departure import forget_regex, member_of, remove
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import Awaited, ClassicStep, ConsumerGroup
-from ottla_group_coordinator.machines.consumer.heartbeat import check_room, replace_static, step, update_epoch
+from ottla_group_coordinator.machines.consumer.heartbeat import cause_of, check_room, replace_static, step, update_epoch
 from ottla_group_coordinator.machines.consumer.member import (
     ClassicProtocols,
     ConsumerMember,
@@ -60,9 +60,10 @@ def decide_join_of_classic(
     with Draft(group, now) as draft:
         former = _admit(draft, identity, member_id)
         was_consumer = former.member_id in group.members and not former.is_classic
+        cause = cause_of(group, former, request.client_id)
         member = _put(draft, former, request, subscription)
         is_other = former.metadata.regex != "" or former.metadata.topics != member.metadata.topics
-        update_epoch(draft, topics, is_changed=is_other)
+        update_epoch(draft, topics, cause, is_other=is_other)
         # It may have come back in the place of the last member of the consumer protocol.
         joining = Rejoining(member.member_id, request.key)
         if was_consumer and may_downgrade(group, settings) and downgrade(draft, topics, settings, joining):

@@ -12,6 +12,7 @@ from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import LEAVES_FOR_NOW, ConsumerMember
 from ottla_group_coordinator.machines.consumer.partitions import NO_EPOCHS
 from ottla_group_coordinator.machines.consumer.records import (
+    LAST_EPOCH,
     CurrentKey,
     MemberKey,
     RegexKey,
@@ -138,6 +139,11 @@ def remove(
         draft.note(kind, cause, member)
     has_consumer = not all(member.is_classic for member in members)
     if has_consumer and may_downgrade(group, settings) and downgrade(draft, topics, settings):
+        return
+    if group.epoch == LAST_EPOCH:
+        # There is no epoch in which the others could get what it had. Without members the group begins again.
+        for entry in () if group.members else group.tombstones():
+            draft.add(entry)
         return
     names = ", ".join(member.client_id or member.member_id for member in members)
     draft.begin_epoch(hash_of(group.subscribed_topics(), topics), f"{names}: {cause}")

@@ -16,9 +16,11 @@ from typing import Any, Final, NamedTuple, Self
 from ottla_core.coordination.batches import record_limit
 from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
 from ottla_group_coordinator.machines.consumer.records import (
+    LAST_EPOCH,
     ConsumerKey,
     GroupEpochKey,
     encode_consumer_key,
@@ -79,8 +81,24 @@ class Draft:
         self._entries.pop(entry.key, None)
         self._entries[entry.key] = entry
 
+    def include(self, decision: ShardDecision[Any]) -> None:
+        """Take in what a group of the classic protocol has decided, after all that has happened before."""
+        for record in decision.records:
+            assert isinstance(record, Entry)
+            self.add(record)
+        for change in decision.memory:
+            if isinstance(change, Happened):
+                self._events.extend(change.events)
+            else:
+                self.memory.append(change)
+        self.timers.update(decision.timers)
+        self.effects.extend(effect for effect in decision.effects if not isinstance(effect, Happened))
+
     def begin_epoch(self, topics_hash: int, cause: str) -> None:
+        """Begin the next epoch. Raises UNKNOWN_SERVER_ERROR if there is none."""
         former = self.group.group_epoch
+        if former.epoch == LAST_EPOCH:
+            raise errors.no_further_epoch(self.group.group_id)
         created_ms = former.created_ms if self.group.exists else self.now.wall_ms
         self.write(
             GroupEpochKey(self.group.group_id),

@@ -41,6 +41,14 @@ def unreleased(instance_id: str, member_id: str) -> OttlaError:
     )
 
 
+def no_further_epoch(group: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"group {group} has had its last epoch, the largest number that there is",
+        hint="stop all of its members and start them again; committed offsets are kept",
+    )
+
+
 def unsupported_assignor(name: str, known: tuple[str, ...]) -> OttlaError:
     return OttlaError(
         ErrorCode.UNSUPPORTED_ASSIGNOR,

@@ -132,9 +132,11 @@ def _go_on(
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
     group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
     former = _admit(draft, request)
+    cause = cause_of(group, former, request.client_id)
     member = _put(draft, former, request)
     is_resolved = _take_regex(draft, former.metadata, member.metadata, request.reader, topics, consumer)
-    update_epoch(draft, topics, is_changed=is_resolved or member.metadata.topics != former.metadata.topics)
+    is_other = is_resolved or member.metadata.topics != former.metadata.topics
+    update_epoch(draft, topics, cause, is_other=is_other)
     make_target(draft, topics, settings)
     current = step(draft, group.members[member.member_id], request.owned, topics)
     draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.SESSION)] = _session_end(consumer, draft.now)
@@ -242,16 +244,22 @@ def _take_regex(
 # ---- the group ----------------------------------------------------------------------------------------------------
 
 
-def update_epoch(draft: Draft, topics: GroupTopics, *, is_changed: bool) -> None:
-    """Begin an epoch if the subscriptions have changed, or the topics that they name."""
+def cause_of(group: ConsumerGroup, former: ConsumerMember, client_id: str) -> str:
+    """Return why an epoch begins if the subscription of the member is no longer what it was. It may be new."""
+    did = "has another subscription" if former.member_id in group.members else "joined"
+    return f"{client_id or former.member_id} {did}"
+
+
+def update_epoch(draft: Draft, topics: GroupTopics, cause: str, *, is_other: bool) -> None:
+    """Begin an epoch if a member has another subscription, for which there is a `cause`, or if the topics have
+    changed."""
     group = draft.group
-    if not is_changed and group.exists and group.seen_version == topics.version:
+    is_other = is_other or not group.exists
+    if not is_other and group.seen_version == topics.version:
         return
     topics_hash = hash_of(group.subscribed_topics(), topics)
-    if is_changed or not group.exists or topics_hash != group.group_epoch.topics_hash:
-        is_other = is_changed or not group.exists
-        cause = "a member has another subscription" if is_other else "the topics' metadata has changed"
-        draft.begin_epoch(topics_hash, cause)
+    if is_other or topics_hash != group.group_epoch.topics_hash:
+        draft.begin_epoch(topics_hash, cause if is_other else "the topics' metadata has changed")
     draft.memory.append(SeenTopics(group.group_id, topics.version))
 
 

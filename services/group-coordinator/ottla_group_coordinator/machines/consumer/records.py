@@ -2,7 +2,8 @@
 
 The version of a key says what it is: 3 a group with its epoch, 4 the partitions of its topics as releases before Kafka
 4.1 kept them, 5 what a member has said of itself, 6 the epoch of the target, 7 a member's target, 8 what a member has,
-and 16 the matches of a regular expression. Values are flexible, and of version 0. Of kind 4 only tombstones are
+and 16 the matches of a regular expression. Values are flexible, and of version 0. A value of another version counts as
+one that can't be read, and stays in the log, where Kafka's coordinator fails to load. Of kind 4 only tombstones are
 written: the hash in kind 3 has taken its place (KIP-1101). Source: the ConsumerGroup*Key/Value.json of Apache Kafka.
 """
 
@@ -22,6 +23,8 @@ from ottla_group_coordinator.machines.consumer.states import MemberState
 FIRST_EPOCH: Final = 1
 """A new group begins with this epoch, and with an empty target of it. So its members have an epoch before there is a
 target of their own, and no member that has joined is ever told epoch 0."""
+
+LAST_EPOCH: Final = 2**31 - 1
 
 _VERSION: Final = 0
 _UUID_BYTES: Final = 16
@@ -166,7 +169,9 @@ def decode_consumer_value(key: ConsumerKey, data: bytes) -> Any:
     if isinstance(data, EncodedValue):
         return data.value
     reader = Reader(memoryview(data), flexible=True, most=len(data))
-    reader.int16()
+    version = reader.int16()
+    if version != _VERSION:
+        raise MalformedError(f"a value has version {version}, which is not known")
     return _READERS[type(key)](reader)
 
 
