@@ -165,6 +165,44 @@ def test_offsets_of_topics_that_no_member_reads_expire(shard: ConsumerShard) -> 
     assert shard.consumers().members
 
 
+def test_nothing_expires_while_an_expression_has_no_matches(shard: ConsumerShard) -> None:
+    first = Client(shard, "m1", more={"topics": frozenset(), "regex": "t.*"})
+    settle(first)
+    commit(shard, "m1", first.epoch)
+    for _ in range((WEEK_S + 2_000) // 40):
+        shard.at += 40
+        first.beat()
+    first.leave()
+    second = Client(shard, "m2", more={"topics": frozenset(), "regex": "t"})
+    second.beat()
+    shard.take(shard.machine._expire(shard.now))
+    assert list(shard.machine.offsets("g")) == [TopicPartition("t", 0)]
+    shard.resolve()
+    shard.take(shard.machine._expire(shard.now))
+    assert list(shard.machine.offsets("g")) == [TopicPartition("t", 0)]
+    second.beat(regex="u")
+    shard.resolve()
+    shard.take(shard.machine._expire(shard.now))
+    assert not shard.machine.offsets("g")
+
+
+def test_no_offset_is_deleted_while_an_expression_has_no_matches(shard: ConsumerShard) -> None:
+    shard.beat("m1")
+    commit(shard, "m1", 2)
+    shard.beat("m2", topics=(), regex="t.*")
+    shard.beat("m1", LEAVES)
+
+    def delete() -> Any:
+        known, requested = shard.machine.partitions("g"), [TopicPartition("t", 0)]
+        return shard.take(decide_delete_offsets(shard.consumers(), known, requested))
+
+    assert [code(outcome) for outcome in delete()] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    shard.resolve()
+    shard.beat("m2", shard.member("m2").epoch, regex="u")
+    shard.resolve()
+    assert delete() == [None]
+
+
 def test_an_empty_group_is_not_forgotten_while_it_has_offsets(shard: ConsumerShard) -> None:
     first = Client(shard, "m1")
     settle(first)

@@ -40,7 +40,7 @@ from ottla_group_coordinator.machines.membership import (
     decide_leave,
     decide_sync,
 )
-from ottla_group_coordinator.machines.migration import check_upgrade, classic_tombstone, first_epoch, upgrade
+from ottla_group_coordinator.machines.migration import check_upgrade, first_epoch, upgrade
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 from ottla_group_coordinator.machines.shard import GroupShard
 
@@ -75,7 +75,7 @@ def decide_consumer_request(
     if shard.any_group(group_id) is None:
         return decision
     # What has happened in a group is kept as long as there is a group, so the former one goes last.
-    return replace(decision, records=(*decision.records, classic_tombstone(group_id)))
+    return replace(decision, records=(*decision.records, *classic.tombstones()))
 
 
 def decide_join_request(shard: GroupShard, group_id: str, request: Join, now: Moment) -> ShardDecision[Any]:

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from ottla_core.coordination.shard import Entry
 from ottla_core.errors import OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.history import MOST_READ, Readers
 from ottla_group_coordinator.machines.members import Member, Members
-from ottla_group_coordinator.machines.records import GroupRecord, MemberRecord
+from ottla_group_coordinator.machines.reading import Reading
+from ottla_group_coordinator.machines.records import GroupKey, GroupRecord, MemberRecord, encode_key
 from ottla_group_coordinator.machines.states import NEXT, GroupState, GroupStateEvent
 
 
@@ -56,7 +58,21 @@ class Group:
 
     @property
     def is_consumers(self) -> bool:
+        """It tells whether the members read topics. Others may coordinate anything."""
         return self.protocol_type == PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_in_log(self) -> bool:
+        return self.generation > 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """It tells whether a member may be about to come, although the group is empty."""
+        return bool(self.pending)
 
     @property
     def all_have_joined(self) -> bool:
@@ -84,6 +100,14 @@ class Group:
         except OttlaError:
             return None
         return frozenset(topics)
+
+    def reading(self) -> Reading:
+        is_settled = self.state in (GroupState.EMPTY, GroupState.STABLE)
+        return Reading(self.subscribed_topics(), is_settled, self.state_since_ms if self.is_empty else -1)
+
+    def tombstones(self) -> tuple[Entry, ...]:
+        """Return the record that deletes the group."""
+        return (Entry(encode_key(GroupKey(self.group_id)), None),)
 
     def record(self) -> GroupRecord:
         return GroupRecord(

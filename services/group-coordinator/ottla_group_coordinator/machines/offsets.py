@@ -5,12 +5,12 @@ partitions itself may use a group's name only to keep its position. A commit is 
 topic's id: what was committed in a topic that is gone means nothing in another one of that name, and goes. Offsets of a
 group without members expire `offsets.retention.minutes` after the last of them left. Offsets of a topic that a living
 group no longer reads expire as long after they were committed (KIP-211). They never expire while a transaction is open
-on them (rule 50).
+on them (rule 50), or while a regular expression of the group has no matches yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla_core.cluster.image import Topic
@@ -24,7 +24,7 @@ from ottla_group_coordinator.machines.consumer.commits import check_commit
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings, check_generation, check_member
-from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
+from ottla_group_coordinator.machines.records import CommittedOffset, OffsetKey, encode_key, encode_offset
 from ottla_group_coordinator.machines.responses import illegal_generation, rebalance_in_progress
 from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import SessionTimer, session_ends_at
@@ -174,19 +174,12 @@ def decide_delete_offsets(
 
     `known` are the partitions in which something is committed, or pending.
     """
-    read: Set[str] = frozenset()
-    if isinstance(group, ConsumerGroup):
-        read = group.subscribed_topics()
-    elif group.state is GroupState.EMPTY:
-        pass
-    elif group.is_consumers:
-        subscribed = group.subscribed_topics()
-        read = frozenset(partition.topic for partition in requested) if subscribed is None else subscribed
-    else:
+    reading = group.reading()
+    if not group.is_empty and not group.is_consumers:
         raise non_empty(group.group_id, len(group.members))
     outcomes = [
         None
-        if partition.topic not in read
+        if reading.topics is not None and partition.topic not in reading.topics
         else OttlaError(
             ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
             f"members of group {group.group_id} are subscribed to {partition.topic}",
@@ -199,13 +192,9 @@ def decide_delete_offsets(
 
 
 def decide_delete_group(group: AnyGroup, known: Collection[TopicPartition]) -> ShardDecision[None]:
-    if isinstance(group, ConsumerGroup):
-        if group.members:
-            raise non_empty(group.group_id, len(group.members))
-        return ShardDecision(None, (*tombstones(group.group_id, known), *group.tombstones()))
-    if group.state is not GroupState.EMPTY:
+    if not group.is_empty:
         raise non_empty(group.group_id, len(group.members))
-    return ShardDecision(None, (*tombstones(group.group_id, known), group_tombstone(group.group_id)))
+    return ShardDecision(None, (*tombstones(group.group_id, known), *group.tombstones()))
 
 
 def non_empty(group: str, members: int) -> OttlaError:
@@ -227,28 +216,19 @@ def expired(
     The first of these records may be written without the others, which come again. While a transaction is open,
     everything stays.
     """
-    if isinstance(group, ConsumerGroup):
-        read: Set[str] | None = group.subscribed_topics()
-        is_empty, since_ms = not group.members, -1 if group.assigned is None else group.assigned.made_ms
-    else:
-        read = group.subscribed_topics() if group.state in (GroupState.EMPTY, GroupState.STABLE) else None
-        is_empty, since_ms = group.state is GroupState.EMPTY, group.state_since_ms
-    if read is None:
+    reading = group.reading()
+    read = reading.topics
+    if read is None or not reading.is_settled:
         return ()
-    since_ms = since_ms if is_empty else -1
+    since_ms = reading.empty_since_ms
     gone = [
         partition
         for partition, committed in offsets.items()
         if partition.topic not in read and partition not in pending and _is_over(committed, since_ms, settings, now)
     ]
     records = tombstones(group.group_id, gone)
-    if not is_empty or pending or len(gone) < len(offsets):
-        return records
-    if isinstance(group, ConsumerGroup):
-        return (*records, *group.tombstones())
-    if not group.pending and (gone or group.generation):
-        return (*records, group_tombstone(group.group_id))
-    return records
+    goes = group.is_empty and not group.is_awaited and not pending and len(gone) == len(offsets)
+    return (*records, *group.tombstones()) if goes and (gone or group.is_in_log) else records
 
 
 def _is_over(committed: CommittedOffset, since_ms: int, settings: GroupSettings, now: Moment) -> bool:
@@ -277,7 +257,3 @@ def first_of(records: Iterable[Entry]) -> FirstRecords:
 
 def tombstones(group: str, partitions: Iterable[TopicPartition]) -> tuple[Entry, ...]:
     return tuple(Entry(encode_key(OffsetKey(group, partition)), None) for partition in partitions)
-
-
-def group_tombstone(group: str) -> Entry:
-    return Entry(encode_key(GroupKey(group)), None)

@@ -31,6 +31,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     encode_consumer_key,
 )
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState, group_state
+from ottla_group_coordinator.machines.reading import Reading
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -119,6 +120,14 @@ class ConsumerGroup:
     # ---- what it is ------------------------------------------------------------------------------------------------
 
     @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    is_consumers: Final = True
+    is_in_log: Final = True
+    is_awaited: Final = False
+
+    @property
     def exists(self) -> bool:
         return self.written is not None
 
@@ -173,6 +182,12 @@ class ConsumerGroup:
     def subscribed_topics(self) -> Set[str]:
         """Return the topics that any member reads, by name or by what its regular expression matches."""
         return self._named.keys() | self._matched.keys() if self._matched else self._named.keys()
+
+    def reading(self) -> Reading:
+        # An expression without matches may match any topic.
+        topics = self.subscribed_topics() if len(self.regexes) == len(self.resolved) else None
+        left_ms = -1 if self.members or self.assigned is None else self.assigned.made_ms
+        return Reading(topics, is_settled=True, empty_since_ms=left_ms)
 
     def reads(self, member: ConsumerMember, topic: str | None) -> bool:
         if topic is None:
