@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,11 +19,12 @@ from ottla_group_coordinator.machines.consumer.partitions import Partitions
 from ottla_group_coordinator.machines.consumer.regexes import decide_resolved, patterns_to_match
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings
+from ottla_group_coordinator.machines.consumer.target import decide_made, made_target, target_work
 from ottla_group_coordinator.machines.dispatch import decide_consumer_request
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.states import GroupState
 
-_IN_MEMORY = ("seen_version", "refresh_asked", "refreshed", "awaited")
+_IN_MEMORY = ("seen_version", "refresh_asked", "refreshed", "target_asked", "awaited")
 """What the next owner of a consumer group looks at again."""
 
 AT_ONCE = ConsumerSettings(assignment_interval_ms=0)
@@ -46,6 +48,10 @@ class ConsumerShard(Shard):
 
     checks_purity = False
     """It tells whether each heartbeat is checked to change nothing before its decision is taken."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        self._making: list[Iterator[None]] = []
+        super().__init__(*arguments, **more)
 
     def consumers(self, name: str = "g") -> ConsumerGroup:
         group = self.machine.consumer_group(name)
@@ -101,6 +107,28 @@ class ConsumerShard(Shard):
             }
             refreshed = version if len(patterns) == len(group.regexes) else None
             self.take(decide_resolved(group, found, version, self.known, self.now, refreshed))
+
+    def assign(self, most_steps: int | None = None) -> None:
+        """Make the targets that were asked for, as the service does, or do some steps of that."""
+        steps = itertools.count() if most_steps is None else range(most_steps)
+        for _ in steps:
+            if not self._making and self.targets_asked:
+                self._making.append(self._made(self.targets_asked.pop(0)))
+            if not self._making:
+                break
+            if next(self._making[0], self) is self:
+                self._making.pop()
+
+    def _made(self, name: str) -> Iterator[None]:
+        group = self.machine.consumer_group(name)
+        if group is None or group.is_assigned:
+            return
+        work = target_work(group, self.settings.consumer.of(name))
+        made = yield from made_target(work, self.known)
+        place: int | None = 0
+        while place is not None and (group := self.machine.consumer_group(name)) is not None:
+            place = self.take(decide_made(group, made, place, self.settings, self.now))
+            yield
 
 
 def _written(groups: Mapping[str, ConsumerGroup]) -> dict[str, dict[str, Any]]:
@@ -158,5 +186,6 @@ def settle(*clients: Client, rounds: int = 12) -> None:
             client.beat()
             client.settle()
             client.shard.resolve()
+            client.shard.assign()
     group = clients[0].shard.consumers()
     assert group.state.value == "Stable", (group.state, group.members)

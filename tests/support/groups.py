@@ -15,6 +15,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes
+from ottla_group_coordinator.machines.consumer.target import AssignTarget
 from ottla_group_coordinator.machines.dispatch import (
     decide_heartbeat_request,
     decide_join_request,
@@ -103,6 +104,8 @@ class Shard:
         """The size of the largest decision's records."""
         self.machine = GroupShard(self.settings, self.known)
         self.asked: list[ResolveRegexes] = []
+        self.targets_asked: list[str] = []
+        """The groups whose targets were asked for."""
         self.topics = EveryTopic()
         self.timers: dict[Any, float | None] = {}
         """Those that are set."""
@@ -170,6 +173,9 @@ class Shard:
                 continue
             if isinstance(effect, ResolveRegexes):
                 self.asked.append(effect)
+                continue
+            if isinstance(effect, AssignTarget):
+                self.targets_asked.append(effect.group)
                 continue
             assert isinstance(effect, Resolve)
             assert effect.key not in self.answers

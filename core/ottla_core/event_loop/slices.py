@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
+from ottla_core.steps import Steps
+
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -49,6 +51,17 @@ async def sliced(work: Callable[[A], B], elements: Iterable[A], time_slice: Slic
         if number % _LOOK_INTERVAL == 0:
             await time_slice.rest()
     return done
+
+
+async def stepped(steps: Steps[A], time_slice: Slice) -> A:
+    """Return what `steps.finished` does, computed in slices."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: A = done.value
+            return result
+        await time_slice.rest()
 
 
 async def few_at_once(work: Callable[[A], Awaitable[B]], elements: Sequence[A], *, at_once: int) -> list[B]:

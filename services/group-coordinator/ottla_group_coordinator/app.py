@@ -20,6 +20,7 @@ from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.regex_resolver import RegexResolver
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 from ottla_group_coordinator.service import GroupService
+from ottla_group_coordinator.target_maker import TargetMaker
 from ottla_group_coordinator.txn_coordinators import TxnCoordinators
 from ottla_proto.contracts import Group
 
@@ -52,10 +53,12 @@ def build(
     host.on_effect(deleted_topics.on_effect)
     regexes = RegexResolver(shards, topics)
     host.on_effect(regexes.on_effect)
+    targets = TargetMaker(shards)
+    host.on_effect(targets.on_effect)
     lag = LagReader(lambda: follower.image, host.tls)
     scraped = ScrapedGroupMetrics(shards, lag, host.metrics, host.clock, most_partitions=config.metrics_max_partitions)
     coordinators = TxnCoordinators(follower, host.tls)
     follower.on_change(coordinators.on_image)
     transactions = CommitsInTransactions(shards, coordinators)
     service = GroupService(shards, follower, config.node_id, lag, metrics, transactions)
-    return host.serve(Group, service, lag, deleted_topics, regexes, scraped, coordinators)
+    return host.serve(Group, service, lag, deleted_topics, regexes, targets, scraped, coordinators)

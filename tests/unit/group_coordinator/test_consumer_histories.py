@@ -12,6 +12,7 @@ from consumer_groups import Client, ConsumerShard, flat, settings, settle
 from ottla_core.coordination.shard import Entry, Record
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId
+from ottla_group_coordinator.machines.consumer import target
 from ottla_group_coordinator.machines.consumer.commits import check_commit
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
@@ -24,6 +25,8 @@ class Members:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.is_large = seed % 3 == 0
+        """It tells whether all targets are made in steps, beside the group."""
         self.shard = ConsumerShard(settings(assignment_interval_ms=self.chance.choice([0, 1_500])))
         self.shard.checks_purity = True
         self.often = self.chance.choice([0.0, 0.0, 0.2, 1.0])
@@ -45,6 +48,7 @@ class Members:
             (2, lambda: self.shard.sleep(self.chance.uniform(0.1, 8))),
             (1, self.shard.take_over),
             (2, lambda: self.shard.resolve()),
+            (6, lambda: self.shard.assign(self.chance.randrange(30))),
         ]
         self.chance.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
@@ -164,7 +168,7 @@ class Members:
         if mine is None or others is None:
             assert mine is others
             return
-        hidden = {"seen_version", "refresh_asked", "refreshed"}  # it looks at these again
+        hidden = {"seen_version", "refresh_asked", "refreshed", "target_asked"}  # it looks at these again
         assert {k: v for k, v in vars(mine).items() if k not in hidden} == {
             k: v for k, v in vars(others).items() if k not in hidden
         }
@@ -180,6 +184,7 @@ class Members:
                 client.beat()
                 client.settle()
             self.shard.resolve()
+            self.shard.assign()
             self.shard.sleep(5)
         settled = [client for client in self.clients if client.epoch != JOINS]
         if not settled:
@@ -200,8 +205,11 @@ class Members:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_members_share_the_partitions_whatever_happens(seed: int) -> None:
+def test_members_share_the_partitions_whatever_happens(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     members = Members(seed)
+    if members.is_large:
+        monkeypatch.setattr(target, "_AT_ONCE", 0)
+        monkeypatch.setattr(target, "_A_PART", 1 + seed % 2)
     for step in range(STEPS):
         members.act()
         members.check_owners()

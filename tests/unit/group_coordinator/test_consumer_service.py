@@ -22,13 +22,16 @@ from ottla_core.model import TopicId
 from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext
 from ottla_core.telemetry import Metrics
+from ottla_group_coordinator import target_maker
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import Lag
+from ottla_group_coordinator.machines.consumer import target
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.service import GroupService
+from ottla_group_coordinator.target_maker import TargetMaker
 from ottla_proto import group_pb2 as pb
 
 OFFSETS = Topic("__consumer_offsets", TopicId(b"o" * 16), 1)
@@ -66,16 +69,21 @@ class Coordinator:
             lambda n: GroupShard(SETTINGS, topics),
             _release,
             metrics=self.metrics,
-            perform=lambda shard, epoch, effect: self._group_metrics.on_effect(shard, epoch, effect),
+            perform=self._perform,
             limits=ShardLimits(unproved_s=20.0),
         )
         self._group_metrics = GroupMetrics(self.metrics)
+        self.targets = TargetMaker(self.shards)
         metadata: Any = SimpleNamespace(image=IMAGE)
         lag: Any = SimpleNamespace(lags=_lags)
         transactions: Any = SimpleNamespace()
         self.service = GroupService(
             self.shards, metadata, 7, lag, self._group_metrics, transactions, new_id=lambda: "chosen"
         )
+
+    def _perform(self, shard: int, epoch: int, effect: Any) -> None:
+        self._group_metrics.on_effect(shard, epoch, effect)
+        self.targets.on_effect(shard, epoch, effect)
 
     async def beat(self, member_id: str, epoch: int, **more: Any) -> pb.ConsumerHeartbeatResponse:
         fields: dict[str, Any] = {"rebalance_timeout_ms": -1, **more}
@@ -108,6 +116,7 @@ async def coordinator() -> AsyncIterator[Coordinator]:
     coordinator.shards.on_image(replace(IMAGE, shards={}), IMAGE)
     await until(lambda: [status.is_served for status in coordinator.shards.statuses()] == [True])
     yield coordinator
+    await coordinator.targets.stop()
     await coordinator.shards.kill()
 
 
@@ -118,6 +127,32 @@ async def test_a_member_joins_and_goes_on(coordinator: Coordinator) -> None:
     went_on = await coordinator.beat("m1", 2)
     assert not went_on.HasField("assignment")
     assert went_on.member_epoch == 2
+
+
+async def test_the_target_of_a_large_group_is_made_beside_it(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "_AT_ONCE", 0)
+    joined = await coordinator.join("m1")
+    assert joined.assignment == pb.AssignedPartitions()
+    await until(lambda: not coordinator.targets.is_busy)
+    went_on = await coordinator.beat("m1", joined.member_epoch)
+    assert (went_on.member_epoch, went_on.assignment) == (2, ALL)
+
+
+async def test_a_target_that_fails_is_made_after_the_next_request(
+    coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(target, "_AT_ONCE", 0)
+    monkeypatch.setattr(target, "_ASK_AGAIN_S", 0.0)
+    with monkeypatch.context() as broken:
+        broken.setattr(target_maker, "made_target", lambda work, topics: 1 / 0)
+        await coordinator.join("m1")
+        await until(lambda: not coordinator.targets.is_busy)
+    assert "the target of group g could not be made" in caplog.text
+    await coordinator.beat("m1", 1)
+    await until(lambda: not coordinator.targets.is_busy)
+    assert (await coordinator.beat("m1", 1)).assignment == ALL
 
 
 async def test_a_quiet_heartbeat_asks_the_log_for_nothing(coordinator: Coordinator) -> None:

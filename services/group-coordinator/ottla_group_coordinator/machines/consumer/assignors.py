@@ -1,61 +1,75 @@
 """The assignors: who is to read which partition. A group takes the one that most of its members prefer.
 
 An assignor is a function of the subscriptions, the partitions and the former target, so every coordinator would assign
-alike. Racks play no part in it, as in Kafka 4.4.
+alike. It goes in steps, because a large group takes longer than a decision may. Racks play no part in it, as in Kafka
+4.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from heapq import heapify, heapreplace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from ottla_core.model import TopicId
+from ottla_core.steps import Steps
 from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions
 
 _MOST_PASSES: Final = 16
 """How often `uniform` looks for a better balance if members read different topics. Few groups need more than two."""
+
+_A_STEP: Final = 500
+"""How many partitions are given in one step."""
 
 Counts = Mapping[TopicId, int]
 """The number of partitions of each topic."""
 
 
 class AssignedMember(NamedTuple):
-    """A member as an assignor sees it. `former` is its target so far."""
+    """A member as an assignor sees it. `topics` are in order. `former` is its target so far."""
 
-    topics: frozenset[TopicId]
+    topics: tuple[TopicId, ...]
     instance_id: str | None = None
     former: Partitions = NO_PARTITIONS
 
 
 class Assignor(Protocol):
-    def __call__(self, members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str, Partitions]:
-        """Return the target of each member. `counts` has the topics that members read, and no others."""
+    def __call__(self, members: Mapping[str, AssignedMember], counts: Counts) -> Steps[Mapping[str, Partitions]]:
+        """Find the target of each member. `counts` has the topics that members read, and no others."""
         ...
 
 
 # ---- uniform ------------------------------------------------------------------------------------------------------
 
 
-def uniform(members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str, Partitions]:
+def uniform(members: Mapping[str, AssignedMember], counts: Counts) -> Steps[Mapping[str, Partitions]]:
     """Give members equally many partitions, whatever their topics, and move as few partitions as possible."""
-    if not members:
-        return {}
     free = _Free(counts)
-    held = {name: free.take(_valid(members[name], counts)) for name in sorted(members)}
-    first = next(iter(members.values())).topics
-    if all(member.topics == first for member in members.values()):
-        return _share_equally(held, free, sum(counts[topic_id] for topic_id in first))
-    return _Balance(members, held, free).targets()
+    held: dict[str, Partitions] = {}
+    for name in sorted(members):
+        held[name] = free.take(_valid(members[name], counts))
+        yield
+    if (yield from _read_the_same(members)):
+        return (yield from _share_equally(held, free, sum(counts.values())))
+    return (yield from _Balance(held, free).targets(members))
+
+
+def _read_the_same(members: Mapping[str, AssignedMember]) -> Steps[bool]:
+    first = next(iter(members.values()), AssignedMember(())).topics
+    for member in members.values():
+        if member.topics is not first and member.topics != first:
+            return False
+        yield
+    return True
 
 
 def _valid(member: AssignedMember, counts: Counts) -> Partitions:
     """Return what is left of a member's former target: of topics that it still reads, and that still exist."""
-    former = member.former
-    if all(t in member.topics and max(numbers, default=0) < counts[t] for t, numbers in former.items()):
+    former, read = member.former, frozenset(member.topics if member.former else ())
+    if all(t in read and max(numbers, default=0) < counts[t] for t, numbers in former.items()):
         return former
-    kept = {t: frozenset(n for n in numbers if n < counts[t]) for t, numbers in former.items() if t in member.topics}
+    kept = {t: frozenset(n for n in numbers if n < counts[t]) for t, numbers in former.items() if t in read}
     return {t: numbers for t, numbers in kept.items() if numbers}
 
 
@@ -78,11 +92,11 @@ class _Free:
     def give_back(self, topic_id: TopicId, number: int) -> None:
         self._taken[topic_id].discard(number)
 
-    def of(self, topic_id: TopicId) -> Iterator[int]:
+    def of(self, topic_id: TopicId) -> Sequence[int]:
         taken, count = self._taken.get(topic_id, set()), self._counts[topic_id]
         if len(taken) == count:
-            return iter(())
-        return (number for number in range(count) if number not in taken)
+            return ()
+        return [number for number in range(count) if number not in taken]
 
     def __iter__(self) -> Iterator[tuple[TopicId, int]]:
         for topic_id in sorted(self._counts):
@@ -90,8 +104,8 @@ class _Free:
                 yield topic_id, number
 
 
-def _share_equally(held: Mapping[str, Partitions], free: _Free, total: int) -> Mapping[str, Partitions]:
-    least, extra = divmod(total, len(held))
+def _share_equally(held: Mapping[str, Partitions], free: _Free, total: int) -> Steps[Mapping[str, Partitions]]:
+    least, extra = divmod(total, len(held) or 1)
     sizes = {name: sum(map(len, partitions.values())) for name, partitions in held.items()}
     targets: dict[str, Partitions] = {}
     short: list[tuple[str, int]] = []
@@ -103,9 +117,10 @@ def _share_equally(held: Mapping[str, Partitions], free: _Free, total: int) -> M
             targets[name] = _without(held[name], sizes[name] - quota, free)
         elif sizes[name] < quota:
             short.append((name, quota - sizes[name]))
-    rest = iter(list(free))
+        yield
+    rest = iter(free)
     for name, missing in short:
-        targets[name] = _with(targets[name], islice(rest, missing))
+        targets[name] = yield from _with(targets[name], islice(rest, missing))
     return targets
 
 
@@ -124,70 +139,95 @@ def _without(partitions: Partitions, surplus: int, free: _Free) -> Partitions:
     return {t: numbers for t, numbers in kept.items() if numbers}
 
 
-def _with(partitions: Partitions, more: Iterable[tuple[TopicId, int]]) -> Partitions:
+def _with(partitions: Partitions, more: Iterable[tuple[TopicId, int]]) -> Steps[Partitions]:
     added: dict[TopicId, set[int]] = {}
-    for topic_id, number in more:
+    for place, (topic_id, number) in enumerate(more):
         added.setdefault(topic_id, set()).add(number)
+        if place % _A_STEP == 0:
+            yield
     return {t: partitions.get(t, frozenset()) | added.get(t, set()) for t in dict.fromkeys((*partitions, *added))}
 
 
 class _Balance:
     """Members that read different topics: what is free goes to whoever has least, and then surplus moves."""
 
-    def __init__(self, members: Mapping[str, AssignedMember], held: Mapping[str, Partitions], free: _Free) -> None:
+    def __init__(self, held: Mapping[str, Partitions], free: _Free) -> None:
         self._held: Final = {name: {t: set(n) for t, n in partitions.items()} for name, partitions in held.items()}
         self._sizes: Final = {name: sum(map(len, partitions.values())) for name, partitions in held.items()}
         self._free: Final = free
         self._readers: Final[dict[TopicId, list[str]]] = {}
-        for name in held:
-            for topic_id in sorted(members[name].topics):
-                self._readers.setdefault(topic_id, []).append(name)
 
-    def targets(self) -> Mapping[str, Partitions]:
+    def targets(self, members: Mapping[str, AssignedMember]) -> Steps[Mapping[str, Partitions]]:
+        for name in self._held:
+            for topic_id in members[name].topics:
+                self._readers.setdefault(topic_id, []).append(name)
+            yield
         # Topics with few readers come first, because the others can still make up for them.
         topics = sorted(self._readers, key=lambda topic_id: (len(self._readers[topic_id]), topic_id))
         for topic_id in topics:
-            self._give(topic_id)
+            yield from self._give(topic_id)
         for _ in range(_MOST_PASSES):
-            if not sum(map(self._level, topics)):
+            has_moved = False
+            for topic_id in topics:
+                has_moved |= yield from self._level(topic_id)
+            if not has_moved:
                 break
-        return {name: {t: frozenset(n) for t, n in held.items() if n} for name, held in self._held.items()}
+        targets: dict[str, Partitions] = {}
+        for name, held in self._held.items():
+            targets[name] = {t: frozenset(n) for t, n in held.items() if n}
+            yield
+        return targets
 
-    def _give(self, topic_id: TopicId) -> None:
+    def _give(self, topic_id: TopicId) -> Steps[None]:
         """Give the topic's free partitions to those of its readers that have least."""
+        yield
+        numbers = self._free.of(topic_id)
+        if not numbers:
+            return
         readers = [(self._sizes[name], name) for name in self._readers[topic_id]]
         heapify(readers)
-        for number in list(self._free.of(topic_id)):
+        for place, number in enumerate(numbers):
             size, name = readers[0]
             self._add(name, topic_id, number)
             heapreplace(readers, (size + 1, name))
+            if place % _A_STEP == 0:
+                yield
 
-    def _level(self, topic_id: TopicId) -> bool:
+    def _level(self, topic_id: TopicId) -> Steps[bool]:
         """Move partitions of the topic from the reader that has most to the one that has least, while that makes a
         difference. Return whether any was moved."""
-        least = [(self._sizes[name], name) for name in self._readers[topic_id]]
-        most = [(-self._sizes[name], name) for name in self._readers[topic_id] if self._held[name].get(topic_id)]
+        yield
+        readers = self._readers[topic_id]
+        sizes = [self._sizes[name] for name in readers]
+        # Most topics are even, and to look at them has to be cheap.
+        if max(sizes) - min(sizes) < 2:
+            return False
+        least = list(zip(sizes, readers, strict=True))
+        most = [(-size, name) for size, name in least if self._held[name].get(topic_id)]
         heapify(least)
         heapify(most)
-        moved = False
+        in_order: dict[str, list[int]] = {}
+        moved = 0
         while most:
             size, name = -most[0][0], most[0][1]
             if size - least[0][0] < 2:
                 break
             taker = least[0][1]
-            number = max(self._held[name][topic_id])
+            if name not in in_order:
+                in_order[name] = sorted(self._held[name][topic_id])
+            number = in_order[name].pop()
             self._held[name][topic_id].discard(number)
             self._sizes[name] -= 1
             self._add(taker, topic_id, number)
-            moved = True
+            moved += 1
             heapreplace(least, (self._sizes[taker], taker))
-            if self._held[name][topic_id]:
+            if in_order[name]:
                 heapreplace(most, (-self._sizes[name], name))
             else:
-                most[0] = most[-1]
-                most.pop()
-                heapify(most)
-        return moved
+                heappop(most)
+            if moved % _A_STEP == 0:
+                yield
+        return moved > 0
 
     def _add(self, name: str, topic_id: TopicId, number: int) -> None:
         self._held[name].setdefault(topic_id, set()).add(number)
@@ -197,13 +237,14 @@ class _Balance:
 # ---- range --------------------------------------------------------------------------------------------------------
 
 
-def range_(members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str, Partitions]:
+def range_(members: Mapping[str, AssignedMember], counts: Counts) -> Steps[Mapping[str, Partitions]]:
     """Give each reader of a topic a range of its partitions. Members that read the topics together get alike ranges of
     all of them, so that they can join records of several topics."""
     readers: dict[TopicId, list[str]] = {}
     for name in sorted(members, key=lambda name: _place(name, members[name])):
-        for topic_id in sorted(members[name].topics):
+        for topic_id in members[name].topics:
             readers.setdefault(topic_id, []).append(name)
+        yield
     targets: dict[str, dict[TopicId, frozenset[int]]] = {name: {} for name in members}
     for topic_id in sorted(readers):
         least, extra = divmod(counts[topic_id], len(readers[topic_id]))
@@ -213,6 +254,7 @@ def range_(members: Mapping[str, AssignedMember], counts: Counts) -> Mapping[str
             if end > start:
                 targets[name][topic_id] = frozenset(range(start, end))
             start = end
+        yield
     return targets
 
 

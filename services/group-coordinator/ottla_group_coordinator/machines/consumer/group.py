@@ -66,6 +66,14 @@ class Refreshed(NamedTuple):
     at: float
 
 
+class TargetAsked(NamedTuple):
+    """Notes, as a change in memory, when a group's target was last asked for, and for which epoch."""
+
+    group: str
+    epoch: int
+    at: float
+
+
 class ClassicStep(Enum):
     """What a member of the classic protocol is to do next."""
 
@@ -81,7 +89,7 @@ class Awaited(NamedTuple):
     step: ClassicStep | None
 
 
-MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | Awaited
+MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | Awaited
 """A change of a group that is not in the log."""
 
 
@@ -104,6 +112,7 @@ class ConsumerGroup:
         """The version of the topics by which the epoch is known to be right."""
         self.refresh_asked = RefreshAsked(group_id, float("-inf"))
         self.refreshed = Refreshed(group_id, 0, float("-inf"))
+        self.target_asked = TargetAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self.quiet_epoch: int | None = None
@@ -265,6 +274,8 @@ class ConsumerGroup:
                 self.refresh_asked = change
             case Refreshed():
                 self.refreshed = change
+            case TargetAsked():
+                self.target_asked = change
 
     def _put_metadata(self, member_id: str, metadata: MemberMetadata | None) -> None:
         former = self.members.get(member_id)
