@@ -8,6 +8,9 @@ sync a [a=0 b=1,2]                   a synchronizes; as the leader with partitio
 heartbeat a, leave a, forget a       a's session; it leaves; or its process is gone, and a new one knows no member id
 commit a 5 [generation=1] [simple]   offset 5 of t-0, in the generation that a knows; simple: without a member
   [partition=1]                      … of another partition of t
+  [producer=7]                       … in a transaction of producer 7. It commits once more when the txn-coordinator
+                                     knows of the group
+end 7                                the transaction of producer 7 is committed
 offsets                              what is committed
 … to=1                               any request may go to another coordinator than the one that was given the shard
 pass 10s                             time passes for all that run
@@ -44,7 +47,7 @@ from ottla_core.coordination.effects import (
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decide, ShardDecision
+from ottla_core.coordination.shard import Decide, Marker, ShardDecision, TransactionProducer
 from ottla_core.coordination.shard_log import Append, Appended, Result, Unknown
 from ottla_core.coordination.timers import LoopClock, Moment
 from ottla_core.errors import ErrorCode, OttlaError
@@ -72,6 +75,7 @@ from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, de
 from ottla_group_coordinator.machines.records import GroupKey, Key, OffsetKey, decode_group, decode_key, decode_offset
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.machines.transactions import Guard
 
 GROUP: Final = "g"
 SHARD: Final = 0
@@ -124,6 +128,7 @@ class GroupWorld:
         self._settings = GroupSettings()
         self._topics: Final = EveryTopic()
         self._known: Final = KnownTopics(**{TOPIC: 4})
+        self._guards: Final[dict[int, Guard]] = {}
         self._lines: list[str] = []
         self._now = 1_000.0
         self._epoch = self._owner = self._numbers = self._losing = 0
@@ -195,12 +200,28 @@ class GroupWorld:
         generation = NO_GENERATION if simple else _generation(client, options)
         identity = CallerIdentity("") if simple else client.identity
         offsets = [ToCommit(TopicPartition(TOPIC, int(options.get("partition", 0))), int(words[1]), -1, "")]
+        producer = TransactionProducer(int(options["producer"]), 0) if "producer" in options else None
 
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             group = shard.any_group(GROUP) or Group(GROUP)
-            return decide_commit(group, identity, generation, offsets, self._topics, shard.settings, now)
+            is_pending = producer is not None
+            plain = decide_commit(
+                group, identity, generation, offsets, self._topics, shard.settings, now, in_transaction=is_pending
+            )
+            if producer is None:
+                return plain
+            return shard.transactions.decide_commit(producer, plain, self._guards.get(producer.id))
 
         self._request(client, f"commit of {words[1]}", options, decide)
+
+    def _do_end(self, words: Words, options: Options) -> None:
+        marker = Marker(TransactionProducer(int(words[0]), 0), committed=True, coordinator_epoch=1)
+        self._request(
+            Client(f"producer {words[0]}"),
+            "end",
+            options,
+            lambda s, now: s.transactions.decide_marker(marker, raises_epochs=False),
+        )
 
     def _do_offsets(self, words: Words, options: Options) -> None:
         self._request(Client("admin"), "offsets", options, lambda s, now: ShardDecision(dict(s.offsets(GROUP))))
@@ -382,6 +403,9 @@ class GroupWorld:
                 text += f": {_error(response)}"
             case [OttlaError() as error]:
                 text += f": {_error(error)}"
+            case Guard():
+                self._guards[response.producer_id] = response
+                text += ": first the txn-coordinator has to know of the group"
             case dict():
                 text += f": {', '.join(f'{p} at {o.offset}' for p, o in response.items()) or 'none'}"
             case _:
