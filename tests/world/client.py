@@ -37,6 +37,8 @@ from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
@@ -62,6 +64,9 @@ from ottla_core.records.twins import new_builder
 
 KAFKA_PORT: Final = 9092
 _PROTOCOL: Final = "range"
+_CONSUMER_HEARTBEAT: Final = Api(
+    68, "ConsumerGroupHeartbeat", ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, range(2)
+)
 ACKS_ALL: Final = -1
 _TOPIC: Final = 2
 """The type of a topic among the resources that have configs."""
@@ -84,10 +89,11 @@ class Producer(NamedTuple):
 
 
 class Member(NamedTuple):
-    """This identifies a member of a consumer group in one of its generations."""
+    """This identifies a member of a group in one of its generations, or with one of its epochs."""
 
     id: str
     generation: int
+    instance_id: str | None = None
 
 
 class Joined(NamedTuple):
@@ -434,19 +440,30 @@ class RawClient:
         found = response.topics[0].partitions[0]
         return Answer(found.error_code, found.committed_offset)
 
-    async def join_group(self, host: str, group: str, member_id: str, session_ms: int) -> Joined:
+    async def join_group(
+        self,
+        host: str,
+        group: str,
+        member_id: str,
+        session_ms: int,
+        rebalance_ms: int,
+        metadata: bytes = b"",
+        instance_id: str | None = None,
+    ) -> Joined:
         """Join as a member with this id, or as a new one. Only the leader gets the ids of all members."""
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_ms,
-            rebalance_timeout_ms=session_ms // 2,
+            rebalance_timeout_ms=rebalance_ms,
             member_id=member_id,
+            group_instance_id=instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=_PROTOCOL, metadata=b"")],
+            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=_PROTOCOL, metadata=metadata)],
         )
         response = await self.ask(host, JOIN_GROUP, 7, request, session_ms / 1000 + 2.0)
         members = [each.member_id for each in response.members]
-        return Joined(response.error_code, Member(response.member_id, response.generation_id), members)
+        member = Member(response.member_id, response.generation_id, instance_id)
+        return Joined(response.error_code, member, members)
 
     async def sync_group(
         self, host: str, group: str, member: Member, assignments: Mapping[str, bytes]
@@ -464,18 +481,36 @@ class RawClient:
         response = await self.ask(host, SYNC_GROUP, 5, request)
         return response.error_code, response.assignment
 
-    async def heartbeat(self, host: str, group: str, member: Member) -> int:
-        return int((await self.ask(host, HEARTBEAT, 4, HeartbeatRequest(**_in_group(group, member)))).error_code)
+    async def heartbeat(self, host: str, group: str, member: Member, timeout_s: float = 5.0) -> int:
+        request = HeartbeatRequest(**_in_group(group, member))
+        return int((await self.ask(host, HEARTBEAT, 4, request, timeout_s)).error_code)
+
+    async def consumer_heartbeat(
+        self, host: str, request: ConsumerGroupHeartbeatRequest, timeout_s: float
+    ) -> ConsumerGroupHeartbeatResponse:
+        response = await self.ask(host, _CONSUMER_HEARTBEAT, 1, request, timeout_s)
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        return response
 
     async def leave_group(self, host: str, group: str, member_id: str) -> int:
         request = LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.MemberIdentity(member_id=member_id)])
         return int((await self.ask(host, LEAVE_GROUP, 4, request)).error_code)
 
-    async def commit(self, host: str, group: str, member: Member, topic: str, partition: int, offset: int) -> int:
+    async def commit(
+        self,
+        host: str,
+        group: str,
+        member: Member,
+        topic: str,
+        offsets: Mapping[int, int],
+        timeout_s: float = 5.0,
+    ) -> int:
+        """Commit an offset of each of these partitions. They are all accepted or all refused."""
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=member.generation,
             member_id=member.id,
+            group_instance_id=member.instance_id,
             topics=[
                 OffsetCommitRequest.OffsetCommitRequestTopic(
                     name=topic,
@@ -483,11 +518,12 @@ class RawClient:
                         OffsetCommitRequest.OffsetCommitRequestPartition(
                             partition_index=partition, committed_offset=offset
                         )
+                        for partition, offset in offsets.items()
                     ],
                 )
             ],
         )
-        response = await self.ask(host, OFFSET_COMMIT_BY_NAME, 8, request)
+        response = await self.ask(host, OFFSET_COMMIT_BY_NAME, 9, request, timeout_s)
         return int(response.topics[0].partitions[0].error_code)
 
 
@@ -509,7 +545,12 @@ def _of(transactional_id: str, producer: Producer) -> dict[str, Any]:
 
 
 def _in_group(group: str, member: Member) -> dict[str, Any]:
-    return {"group_id": group, "generation_id": member.generation, "member_id": member.id}
+    return {
+        "group_id": group,
+        "generation_id": member.generation,
+        "member_id": member.id,
+        "group_instance_id": member.instance_id,
+    }
 
 
 def batch_of(

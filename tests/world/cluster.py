@@ -94,6 +94,8 @@ class Cluster:
         tidies_s = _RARELY_S if is_idle else _TIDIES_S
         self._tidies_s: Final = [turns.choice(_TURNS_S) if is_spread else tidies_s for _ in self.brokers]
         self.coordinators: Final = [f"{kind}-{n}" for kind in _COORDINATORS for n in range(coordinators)]
+        self.clients: Final = ["client"]
+        """The hosts of all processes of clients."""
         self.controllers: Final = [f"controller-{number}" for number in range(controllers)]
         self.services: Final = [*self.controllers, *self.brokers, *self.coordinators]
         for name in self.brokers:
@@ -166,7 +168,9 @@ class Cluster:
             self.processes[name] = Process(self.world, self.network, name, run)
 
     def start_client(self, work: Callable[[Process], Coroutine[Any, Any, None]], name: str = "client") -> None:
-        """Have clients work with the cluster, in a process of their own."""
+        """Have clients work with the cluster, in a process of their own on this host."""
+        if name not in self.clients:
+            self.clients.append(name)
         self.processes[name] = Process(self.world, self.network, name, work)
 
     def stop(self, name: str) -> None:

@@ -101,7 +101,7 @@ class Group:
             joined: list[Joined] = []
 
             async def join(id_: str = id_, joined: list[Joined] = joined) -> int:
-                joined.append(await raw.join_group(self._any(), NAME, id_, _SESSION_MS))
+                joined.append(await raw.join_group(self._any(), NAME, id_, _SESSION_MS, _SESSION_MS // 2))
                 id_given = joined[-1].code == ErrorCode.MEMBER_ID_REQUIRED
                 return ErrorCode.NONE if id_given else joined[-1].code
 
@@ -207,7 +207,7 @@ class Group:
         self._commits[number].append(commit)
 
         async def send() -> int:
-            return await raw.commit(self._any(), NAME, member, self._topic, number, offset)
+            return await raw.commit(self._any(), NAME, member, self._topic, {number: offset})
 
         try:
             was_lost = await self._retried(send)

@@ -12,7 +12,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from tests.faults.mutants import MUTANTS as RULES_OF_FAULTS
+from tests.faults.migrations.mutants import MUTANTS as RULES_OF_MIGRATIONS
+from tests.faults.mutants import MUTANTS as RULES_OF_RECORDS
 from tests.regressions.injection import Injection, Report, instead_of, skipped
 from tests.regressions.stories import ALL as STORIES
 
@@ -95,6 +96,17 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "no-minimum-isr",
                     "who-leaves-too-small-an-isr-is-forgotten",
                 ),
+                "migrating": (
+                    "assignments-lost-in-the-upgrade",
+                    "assignments-not-replayed",
+                    "commit-in-any-epoch",
+                    "epoch-not-begun",
+                    "no-session-of-consumers-after-a-load",
+                    "partition-free-before-its-owner-gives-it-up",
+                    "revoked-without-a-word-of-the-member",
+                    "session-without-end",
+                    "target-without-a-partition",
+                ),
                 "restored": (
                     "restored-store-decided-by-one-log",
                     "restored-store-is-believed",
@@ -129,6 +141,7 @@ CPU_S: Final = 300.0
 
 _BROKER: Final = "ottla_broker"
 _TXN: Final = "ottla_txn_coordinator"
+RULES_OF_FAULTS: Final = MappingProxyType({**RULES_OF_RECORDS, **RULES_OF_MIGRATIONS})
 
 
 def _remembered(original: Any, self: Any, offset: int, response: Any) -> None:

@@ -76,7 +76,12 @@ class Network:
     @property
     def is_whole(self) -> bool:
         """Return whether no host is cut off from another one now."""
-        return all(until <= self.world.now for until in self._cuts.values())
+        return self.whole_at <= self.world.now
+
+    @property
+    def whole_at(self) -> float:
+        """Return when the last of the present cuts ends, or a time in the past."""
+        return max(self._cuts.values(), default=0.0)
 
     def free_port(self) -> int:
         return next(self._ports)

@@ -25,13 +25,14 @@ from tests.world.growth import PRODUCERS_S, Growth
 from tests.world.in_sync import InSync
 from tests.world.ledger import Ledger
 from tests.world.limits import cluster_configs, shrink
+from tests.world.migrations import CONFIGS, Migrations
 from tests.world.mutants import take_out
 from tests.world.network import Network
 from tests.world.process import Process
 from tests.world.shards import Shards
 from tests.world.table import Table
 from tests.world.upkeep import LEAST_DIRTY_RATIO, watch_cleanings
-from tests.world.weather import Weather
+from tests.world.weather import Weather, Workload
 
 import ottla_broker.app  # noqa: F401 - the product's modules are loaded before their clocks and files are replaced
 import ottla_controller.app
@@ -74,9 +75,11 @@ PROFILES: Final = (
     "changing",
     "diverging",
     "repeated",
+    "migrating",
 )
-_SHARES: Final = (22, 10, 13, 8, 24, 9, 6, 6, 8, 6, 6, 4)
+_SHARES: Final = (22, 10, 13, 8, 24, 9, 6, 6, 8, 6, 6, 4, 9)
 _LEDGERS: Final = ("ledger", "repeated")
+_COORDINATED: Final = (*_LEDGERS, "migrating")
 _DELETING: Final = ("compact,delete", "delete")
 _REPEATING: Final = 3
 """So many producers send batches again that were acknowledged."""
@@ -208,11 +211,13 @@ def _live(
         _configs(world, random, profile, shrunk_by, measures_growth=measures_growth),
         brokers=3 if profile in _THREE_BROKERS else random.choice((2, 3)),
         controllers=random.choice((1, 1, 2)),
-        coordinators=random.choice((1, 2)) if profile in _LEDGERS else 0,
+        coordinators=random.choice((1, 2)) if profile in _COORDINATED else 0,
         is_spread=profile == "closest",
     )
-    workload: Table | Ledger
-    if profile in _LEDGERS:
+    workload: Workload
+    if profile == "migrating":
+        workload = Migrations(cluster, findings, random)
+    elif profile in _LEDGERS:
         workload = _ledger(cluster, findings, random, profile, is_crowded=is_crowded, measures_growth=measures_growth)
     else:
         workload = _table(cluster, findings, random, profile, shrunk_by)
@@ -245,11 +250,12 @@ def _configs(world: World, random: Random, profile: str, shrunk_by: int, *, meas
         **({"replica.fetch.max.bytes": _FETCHED_BYTES} if profile == "closest" else {}),
         "offsets.topic.segment.bytes": internal.choice(sizes),
         "transaction.state.log.segment.bytes": internal.choice(sizes),
+        **(CONFIGS if profile == "migrating" else {}),
         **({"producer.id.expiration.ms": str(int(PRODUCERS_S * 1000))} if measures_growth else {}),
     }
 
 
-def _blow(cluster: Cluster, workload: Table | Ledger, weather: Weather, storm_s: float) -> None:
+def _blow(cluster: Cluster, workload: Workload, weather: Weather, storm_s: float) -> None:
     """Start the cluster and its clients, and let the weather blow."""
     world = cluster.world
     for name in cluster.services:
@@ -296,7 +302,7 @@ def _heal(cluster: Cluster, outcome: Outcome) -> None:
 
 
 def _judge(
-    cluster: Cluster, findings: Findings, workload: Table | Ledger, outcome: Outcome, *, measures_growth: bool
+    cluster: Cluster, findings: Findings, workload: Workload, outcome: Outcome, *, measures_growth: bool
 ) -> None:
     """Read everything, compare it with what clients know, and perhaps measure what grows."""
     world = cluster.world
@@ -408,7 +414,7 @@ def _log_to(world: World, findings: Findings, *, log: bool) -> None:
     logging.getLogger().setLevel(logging.INFO)
 
 
-def _watch_logs(cluster: Cluster, findings: Findings, workload: Table | Ledger) -> None:
+def _watch_logs(cluster: Cluster, findings: Findings, workload: Workload) -> None:
     truncate, begin = Log.truncate_to, Log.truncate_fully_and_start_at
 
     def truncated(self: Log, offset: int) -> int:

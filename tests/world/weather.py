@@ -13,6 +13,8 @@ from typing import Final
 from tests.world import pretender
 from tests.world.cluster import Cluster
 from tests.world.ledger import PARTITIONS, Ledger
+from tests.world.member_faults import MemberFaults
+from tests.world.migrations import Migrations
 from tests.world.misreads import Misreads
 from tests.world.outages import Outages
 from tests.world.partings import Partings
@@ -20,6 +22,9 @@ from tests.world.pretender import Pretender
 from tests.world.restores import Restores
 from tests.world.table import TOPIC, Table
 
+_EVERY_S: Final = (0.3, 0.6, 1.2)
+_RARELY_S: Final = (1.0, 1.5, 2.5)
+"""A fault happens that often, on average. Members of groups need time to share their partitions in between."""
 _DOWN_S: Final = (0.2, 6.0)
 _RENEWED_S: Final = (2.0, 5.0)
 """Within this time a broker that writes has vouched for its disk again."""
@@ -57,6 +62,7 @@ _CHANGES: Final = MappingProxyType(
 )
 """The values that a config of a table may get while clients work."""
 
+Workload = Table | Ledger | Migrations
 Fault = Callable[[], Iterator[float] | None]
 """A fault happens at once or in steps. If it has steps, it yields the time until the next one, in seconds."""
 
@@ -72,9 +78,7 @@ class Weather:
     still choose the same. `only` has the numbers of those that happen, or is None for all of them.
     """
 
-    def __init__(
-        self, cluster: Cluster, workload: Table | Ledger, profile: str, only: Collection[int] | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload, profile: str, only: Collection[int] | None = None) -> None:
         random = cluster.world.chance("storm")
         self.begun: Final[list[int]] = []
         """The numbers of the faults and rounds that have begun."""
@@ -85,7 +89,7 @@ class Weather:
         """The source of chance of the fault that takes a step, or of the storm while no fault does."""
         self._metadata: Final = cluster.metadata
         self._workload: Final = workload
-        self._every_s: Final = random.choice((0.3, 0.6, 1.2))
+        self._every_s: Final = random.choice(_RARELY_S if profile == "migrating" else _EVERY_S)
         self._blows = True
         self._recovering = ""
         """This broker has lost data, or is about to, and is not back in all of its ISRs."""
@@ -97,6 +101,11 @@ class Weather:
         self._restores: Final = (
             Restores(cluster, lambda: self._random, workload)
             if profile == "restored" and isinstance(workload, Table)
+            else None
+        )
+        self._member_faults: Final = (
+            MemberFaults(cluster, lambda: self._random, workload, self._kill_for_some_time)
+            if isinstance(workload, Migrations)
             else None
         )
         scripts: dict[str, list[Fault]] = {
@@ -119,7 +128,8 @@ class Weather:
     @property
     def faults(self) -> int:
         """This counts kills, orderly stops, network cuts, full and failing disks, deletions, and what etcd suffers."""
-        return self._faults + self._outages.faults + (self._restores.faults if self._restores else 0)
+        others = (each for each in (self._outages, self._restores, self._member_faults) if each is not None)
+        return self._faults + sum(each.faults for each in others)
 
     @property
     def is_at_work(self) -> bool:
@@ -166,7 +176,9 @@ class Weather:
         ]
         if not self._workload.goes_by_dates:
             kinds += [self._set_clock]
-        if isinstance(self._workload, Table):
+        if self._member_faults is not None:
+            kinds += [*[self._cut_power_alone] * 2, *self._member_faults.others]
+        elif isinstance(self._workload, Table):
             kinds += [self._cut_power, self._lose_disk, self._restore_disk, self._pretend]
             kinds += [self._delete, self._empty, self._empty] if self._workload.takes_deletions else []
         else:
@@ -187,6 +199,9 @@ class Weather:
                 return [*[self._trim] * 4, self._lose_disk, self._kill_for_long]
             case "changing":
                 return [*[self._change_configs] * 6, self._kill_for_long]
+            case "migrating":
+                assert self._member_faults is not None
+                return [*self._member_faults.often]
         return []
 
     def begin(self) -> None:
@@ -204,11 +219,14 @@ class Weather:
             volume.others_bytes, volume.has_no_room, volume.fails = 0, False, False
         for name in self._cluster.brokers:
             self._cluster.disks.mend(name)
-        if isinstance(self._workload, Table):
-            self._workload.service.release()
-        else:
-            self._workload.rest(0.0)
-            self._workload.holds_repeats = False
+        match self._workload:
+            case Table():
+                self._workload.service.release()
+            case Ledger():
+                self._workload.rest(0.0)
+                self._workload.holds_repeats = False
+            case Migrations():
+                self._workload.calm()
 
     def _strike(self) -> None:
         if self._blows:
@@ -285,6 +303,7 @@ class Weather:
             if self._random.random() < 0.5:
                 yield from self._stop_in_order(name)
             self._kill_now(name)
+            assert not isinstance(self._workload, Migrations)
             self._workload.compact_offline(name)
             self._cluster.world.after(self._random.uniform(*_DOWN_S), lambda: self._cluster.start(name))
 
@@ -445,7 +464,8 @@ class Weather:
         self._faults += 1
         name, seconds = self._random.choice(self._cluster.brokers), self._random.uniform(*_CUT_OFF_S)
         self._cluster.world.note(f"clients don't reach {name} for {seconds:.3f} s")
-        self._cluster.network.silence("client", name, seconds)
+        for client in self._cluster.clients:
+            self._cluster.network.silence(client, name, seconds)
 
     def _vanish(self) -> Iterator[float]:
         """Have a machine vanish from the network, without a reset, for longer than a lease.
@@ -465,7 +485,7 @@ class Weather:
     def _silence(self, name: str, seconds: float) -> None:
         self._faults += 1
         self._cluster.world.note(f"{name} vanishes for {seconds:.3f} s")
-        for other in (*self._cluster.services, "etcd", "client"):
+        for other in (*self._cluster.services, "etcd", *self._cluster.clients):
             if other != name:
                 self._cluster.network.silence(name, other, seconds)
 
@@ -626,7 +646,7 @@ class Weather:
 
     def _set_clock(self) -> None:
         """Set the date of a host forward or back, mostly by seconds."""
-        name = self._random.choice([*self._cluster.services, "client", "etcd"])
+        name = self._random.choice([*self._cluster.services, *self._cluster.clients, "etcd"])
         seconds = self._random.uniform(-1.0, 1.0) * self._random.choice((1.0, 5.0, 5.0, 600.0))
         self._faults += 1
         self._cluster.world.note(f"the date of {name} is set by {seconds:+.3f} s")
@@ -684,6 +704,7 @@ class Weather:
 
     def _delete_all(self) -> None:
         self._faults += 1
+        assert not isinstance(self._workload, Migrations)
         self._workload.delete_records()
 
     def _trim(self) -> None:

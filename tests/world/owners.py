@@ -1,0 +1,154 @@
+"""The owners of partitions: what members of groups have taken, given up and committed, as they know it, and the judge.
+
+A member owns a partition from the moment at which it takes it until it gives it up, or hears that it is no member any
+more. The judge checks four rules.
+
+1. No partition has two owners at one time. One thing excuses the former owner: it has heard no answer for so long that
+   its session could have ended, and then it was no member any more, or it never heard an answer again. Then it counts
+   as an owner only up to the moment at which its session could have ended. A member that was heard again as a member,
+   however late, is excused from nothing. The checker of tests/faults/migrations compares the times.
+2. No partition has two owners whose epochs overlap. An owner's epochs reach from the one in which it takes the
+   partition to the last one in which it was answered while it had it. Nothing is excused.
+3. No commit is accepted that its member has sent after another owner took the partition, nor one of a lower epoch
+   after another owner's of a higher epoch was accepted. Nothing is excused: a member that does not know that its
+   session has ended may commit, but it has to be refused. So has a commit in a former epoch, of a partition that its
+   member has given up.
+4. No member hears that it is unknown before its session could have ended.
+
+One kind of owner is left out of the first rule and of the times in the third one. As in Kafka, a request may be carried
+out long after its member has given it up. If it says that the member owns nothing, it frees what the member has taken
+since. So what a member takes soon after it has given up such a request counts only once the member is answered at a
+time when that request can't be carried out any more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from tests.faults.gaps import SECOND_NS
+from tests.faults.history import Operation
+from tests.faults.migrations.checker import check
+from tests.world.fibers import World
+from tests.world.findings import Findings
+
+
+class Place(NamedTuple):
+    """A partition, as one group reads it."""
+
+    group: str
+    partition: int
+
+
+@dataclass(slots=True)
+class _Epochs:
+    """An owner has had a partition in these epochs, the last one included."""
+
+    owner: str
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Commit:
+    """A commit of one partition. `epoch` is the member's epoch or its generation."""
+
+    owner: str
+    epoch: int
+    offset: int
+    asked_at: float
+    answered_at: float = float("inf")
+    is_accepted: bool = False
+    is_refused: bool = False
+
+
+class Owners:
+    """This keeps what members say. `owner` names a member, or all that have one instance id after each other."""
+
+    def __init__(self, world: World, findings: Findings) -> None:
+        self._world: Final = world
+        self._findings: Final = findings
+        self._operations: Final[list[Operation]] = []
+        self._epochs: Final[defaultdict[Place, list[_Epochs]]] = defaultdict(list)
+        self._commits: Final[defaultdict[Place, list[Commit]]] = defaultdict(list)
+
+    def tell(
+        self, f: str, group: str, member: str, at: float | None = None, type_: str = "info", **fields: Any
+    ) -> None:
+        """Keep an operation of the checker's history. It has happened now, unless `at` says when."""
+        at = self._world.now if at is None else at
+        self._operations.append(
+            {"f": f, "type": type_, "group": group, "member": member, "mono_ns": int(at * SECOND_NS), **fields}
+        )
+
+    def take(self, group: str, owner: str, partitions: Iterable[int], epoch: int) -> None:
+        """Note that a member owns partitions in an epoch, in which it has taken them or was answered."""
+        for number in partitions:
+            held = self._epochs[Place(group, number)]
+            if not held or held[-1].owner != owner or epoch < held[-1].last:
+                held.append(_Epochs(owner, epoch, epoch))
+            held[-1].last = epoch
+            for other in held[:-1]:
+                if other.owner != owner and other.first <= held[-1].last and held[-1].first <= other.last:
+                    self._findings.violate(
+                        f"partition {number} of {group} has two owners in epoch {epoch}: {other.owner} and {owner}"
+                    )
+
+    def begin_commit(self, group: str, owner: str, epoch: int, offsets: dict[int, int]) -> list[Commit]:
+        commits = []
+        for number, offset in offsets.items():
+            commits.append(Commit(owner, epoch, offset, self._world.now))
+            self._commits[Place(group, number)].append(commits[-1])
+        return commits
+
+    def end_commit(self, group: str, member: str, commits: Sequence[Commit], *, is_accepted: bool) -> None:
+        for commit in commits:
+            commit.answered_at, commit.is_accepted, commit.is_refused = self._world.now, is_accepted, not is_accepted
+        if is_accepted:
+            asked_ns = int(min(commit.asked_at for commit in commits) * SECOND_NS)
+            self.tell("commit", group, member, type_="ok", asked_ns=asked_ns)
+
+    def violate(self, text: str) -> None:
+        self._findings.violate(text)
+
+    # ---- the judge -------------------------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Judge all that was told. Every member has ended."""
+        for example in (found := check(self._operations, ())).examples:
+            self._findings.violate(example)
+        self._findings.counts.update({"tenures": found.rebalances, "old commits": found.old_commits})
+        for place, commits in sorted(self._commits.items()):
+            self._judge_order(place, [each for each in commits if each.is_accepted])
+
+    def _judge_order(self, place: Place, accepted: list[Commit]) -> None:
+        highest: Commit | None = None
+        answered = sorted(accepted, key=lambda each: each.answered_at)
+        for commit in sorted(accepted, key=lambda each: each.asked_at):
+            while answered and answered[0].answered_at < commit.asked_at:
+                highest = max(highest or answered[0], answered.pop(0), key=lambda each: each.epoch)
+            if highest is not None and highest.epoch > commit.epoch and highest.owner != commit.owner:
+                self._findings.violate(
+                    f"{commit.owner} has committed partition {place.partition} of {place.group} in epoch "
+                    f"{commit.epoch}, after {highest.owner} had committed it in epoch {highest.epoch}"
+                )
+
+    def judge_committed(self, group: str, partition: int, offset: int) -> None:
+        """Check that the committed offset is that of the last commit that was carried out, or of one that may be."""
+        commits = self._commits[Place(group, partition)]
+        found = [each for each in commits if each.offset == offset]
+        if not commits and offset < 0:
+            return
+        superseded = [
+            later
+            for each in found
+            for later in commits
+            if later.is_accepted and each.is_accepted and later.asked_at > each.answered_at
+        ]
+        is_missing = not found and any(each.is_accepted for each in commits)
+        if is_missing or superseded or (found and found[0].is_refused):
+            self._findings.violate(
+                f"{group} has committed offset {offset} of partition {partition}, which is not that of its last commit"
+            )
