@@ -463,13 +463,19 @@ def test_a_refused_downgrade_is_tried_again_when_another_member_of_the_consumer_
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"client_host": "h" * 1_000}, {"protocols": {"range": subscription("t") + bytes(1_000)}}],
-    ids=["many members", "long names", "large subscriptions"],
+    [
+        {},
+        {"client_host": "h" * 1_000},
+        {"protocols": {"range": subscription("t") + bytes(1_000)}},
+        {"protocols": {"range": subscription("many")}},
+    ],
+    ids=["many members", "long names", "large subscriptions", "many partitions"],
 )
 def test_a_downgrade_that_is_clearly_too_large_is_refused_before_anything_is_encoded(
     shard: ConsumerShard, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     mixed(shard)
+    shard.known.put("many", 5_000)
     for _ in range(20):
         shard.join(**more)
     shard.settings = shard.machine.settings = migrating(max_record_bytes=10_000 if more else 1_500)
