@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from ottla_core.steps import Steps
+from ottla_core.event_loop.steps import Steps
 
 A = TypeVar("A")
 B = TypeVar("B")

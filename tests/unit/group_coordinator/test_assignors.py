@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from groups import id_of
 
+from ottla_core.event_loop.steps import finished
 from ottla_core.model import TopicId
-from ottla_core.steps import finished
 from ottla_group_coordinator.machines.consumer import assignors
 from ottla_group_coordinator.machines.consumer.assignors import ASSIGNORS, AssignedMember, Counts
 from ottla_group_coordinator.machines.consumer.partitions import Partitions, count, each

@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 from consumer_groups import Client, ConsumerShard, flat, partitions, settings, settle
 
-from ottla_core.steps import Steps
+from ottla_core.event_loop.steps import Steps
 from ottla_group_coordinator.machines.consumer import target
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.target import decide_made, made_target, target_work

@@ -12,8 +12,8 @@ from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
+from ottla_core.event_loop.steps import Steps
 from ottla_core.model import TopicId
-from ottla_core.steps import Steps
 from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions
 
 _MOST_PASSES: Final = 16

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
+from ottla_core.event_loop.steps import Steps, finished
 from ottla_core.model import TopicId
 from ottla_core.plural import counted
-from ottla_core.steps import Steps, finished
 from ottla_group_coordinator.machines.consumer.assignors import ASSIGNORS, AssignedMember
 from ottla_group_coordinator.machines.consumer.draft import Draft
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, Subscription, TargetAsked
@@ -182,7 +182,7 @@ def _assigned_members(
 
 def _ids(names: frozenset[str], topics: GroupTopics, counts: dict[TopicId, int]) -> Steps[tuple[TopicId, ...]]:
     ids: list[TopicId] = []
-    for place, name in enumerate(names):
+    for place, name in enumerate(sorted(names)):
         if (topic := topics.get(name)) is not None:
             ids.append(topic.id)
             # All members see the topic with as many partitions as the first one, though it may get more on the way.
