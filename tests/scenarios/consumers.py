@@ -43,7 +43,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     TargetKey,
     decode_consumer_value,
 )
-from ottla_group_coordinator.machines.consumer.regexes import ResolveRegexes, decide_resolved, patterns_to_match
+from ottla_group_coordinator.machines.consumer.regexes import Found, ResolveRegexes, decide_resolved, patterns_to_match
 from ottla_group_coordinator.machines.consumer.requests import UNCHANGED, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
 from ottla_group_coordinator.machines.dispatch import decide_consumer_request
@@ -170,7 +170,7 @@ class ConsumerWorld(GroupWorld):
             patterns, version = patterns_to_match(group), self._known.matches_version
             found = {pattern: frozenset(n for n in names if re.fullmatch(pattern, n)) for pattern in patterns}
             refreshed = version if len(patterns) == len(group.regexes) else None
-            return decide_resolved(group, found, version, shard.topics, now, refreshed)
+            return decide_resolved(group, Found(found, {}, version, refreshed), shard.topics, now)
 
         self._request(Client("coordinator"), "match", options, decide)
 

@@ -16,7 +16,7 @@ from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES, ConsumerMember
 from ottla_group_coordinator.machines.consumer.partitions import Partitions
-from ottla_group_coordinator.machines.consumer.regexes import decide_resolved, patterns_to_match
+from ottla_group_coordinator.machines.consumer.regexes import Found, decide_resolved, patterns_to_match
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings
 from ottla_group_coordinator.machines.consumer.target import decide_made, made_target, target_work
@@ -24,7 +24,7 @@ from ottla_group_coordinator.machines.dispatch import decide_consumer_request
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.states import GroupState
 
-_IN_MEMORY = ("seen_version", "refresh_asked", "refreshed", "target_asked", "awaited")
+_IN_MEMORY = ("seen_version", "refresh_asked", "refreshed", "refused", "target_asked", "awaited")
 """What the next owner of a consumer group looks at again."""
 
 AT_ONCE = ConsumerSettings(assignment_interval_ms=0)
@@ -106,7 +106,7 @@ class ConsumerShard(Shard):
                 for pattern in patterns
             }
             refreshed = version if len(patterns) == len(group.regexes) else None
-            self.take(decide_resolved(group, found, version, self.known, self.now, refreshed))
+            self.take(decide_resolved(group, Found(found, {}, version, refreshed), self.known, self.now))
 
     def assign(self, most_steps: int | None = None) -> None:
         """Make the targets that were asked for, as the service does, or do some steps of that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from ottla_core.cluster.image import ClusterImage
@@ -12,14 +12,17 @@ from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import OttlaError
-from ottla_core.event_loop.slices import Slice, sliced
+from ottla_core.event_loop.slices import Slice
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.resource import ResourceType
 from ottla_group_coordinator.machines.consumer.regexes import (
+    Found,
     ResolveRegexes,
+    check_matches,
     compiled,
     decide_resolved,
+    matches_limit,
     patterns_to_match,
 )
 from ottla_group_coordinator.machines.consumer.requests import Reader
@@ -28,14 +31,22 @@ from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto.operation import Operation
 
 _ASK_S: Final = 10.0
-_TAKEN_IN: Final = 5_000
-"""How many names of topics one decision takes in, at least. Matches of one pattern are never torn."""
+_AT_ONCE_BYTES: Final = 1 << 18
+"""One decision takes in matches of this size, or those of one larger pattern. A batch in the log holds more, but the
+requests of other groups write to it, too."""
+
+_AT_ONCE: Final = 1_000
+"""How many patterns one decision takes in at most."""
 
 _log = logging.getLogger(__name__)
 
 
 class RegexResolver:
-    """A component. `on_effect` is for the runtime. Groups take turns, so one with many patterns holds up no other."""
+    """A component. `on_effect` is for the runtime.
+
+    Each group has a task of its own, so one whose shard does not answer holds up no other. The tasks take turns pattern
+    by pattern, in the order in which they ask for it, so a group with many patterns holds up no other either.
+    """
 
     def __init__(self, shards: Shards[GroupShard], topics: ImageTopics) -> None:
         self._shards: Final = shards
@@ -79,37 +90,51 @@ class RegexResolver:
             del self._tasks[group_id]
 
     async def _resolve(self, group_id: str, reader: Reader | None) -> None:
+        # The topics and their version are of one moment.
         image, version = self._topics.image, self._topics.matches_version
         work: _Work = await self._shards.ask(group_id, _work_of(group_id), timeout=_ASK_S)
-        may_see: dict[str, bool] = {}
-        matches: dict[str, frozenset[str]] = {}
-        found = 0
+        found, size_bytes = Found({}, {}, image.revision), 0
+        at_once_bytes = min(_AT_ONCE_BYTES, work.most_bytes)
         for pattern in work.patterns:
-            async with self._turn:
-                names = await self._matching(pattern, image, self._slice)
-            matches[pattern] = frozenset([n for n in names if self._may_see(reader, n, image, may_see)])
-            found += 1 + len(names)
-            if found >= _TAKEN_IN:
-                await self._take_in(group_id, matches, image.revision)
-                matches, found = {}, 0
-        await self._take_in(group_id, matches, image.revision, version if work.is_refresh else None)
+            try:
+                async with self._turn:
+                    names = await self._matching(pattern, image, reader)
+                more_bytes = matches_limit(group_id, pattern, names)
+                check_matches(pattern, names, more_bytes, work.most_bytes)
+            except OttlaError as error:
+                _log.warning("a regular expression of group %s gets no new matches: %s", group_id, error)
+                names, more_bytes = None, 0
+                found.refused[pattern] = error.message
+            if size_bytes + more_bytes > at_once_bytes or len(found.matches) + len(found.refused) >= _AT_ONCE:
+                await self._take_in(group_id, found)
+                found, size_bytes = Found({}, {}, image.revision), 0
+            if names is not None:
+                found.matches[pattern] = names
+                size_bytes += more_bytes
+        await self._take_in(group_id, found._replace(refreshed=version if work.is_refresh else None))
 
-    async def _matching(self, pattern: str, image: ClusterImage, time_slice: Slice) -> list[str]:
+    async def _matching(self, pattern: str, image: ClusterImage, reader: Reader | None) -> frozenset[str]:
+        """Return the topics that the pattern matches, and that the reader may see. Raises
+        INVALID_REGULAR_EXPRESSION."""
         expression = compiled(pattern)
-        found = await sliced(lambda name: expression.fullmatch(name.encode()) is not None, image.topics, time_slice)
-        return [name for name, is_match in zip(image.topics, found, strict=True) if is_match]
+        may_see = self._rights(reader, image)
+        names: list[str] = []
+        for name in image.topics:
+            await self._slice.rest()
+            if expression.fullmatch(name.encode()) is not None and may_see(name):
+                names.append(name)
+        return frozenset(names)
 
-    def _may_see(self, reader: Reader | None, name: str, image: ClusterImage, known: dict[str, bool]) -> bool:
+    def _rights(self, reader: Reader | None, image: ClusterImage) -> Callable[[str], bool]:
         if reader is None:
-            return True
-        found = known.get(name)
-        if found is None:
-            found = known[name] = (
-                self._authorizer(image, sees_unlisted=reader.sees_unlisted)
-                .decide(reader.principal, reader.host, Operation.DESCRIBE, ResourceType.TOPIC, name)
-                .is_allowed
-            )
-        return found
+            return lambda name: True
+        authorizer = self._authorizer(image, sees_unlisted=reader.sees_unlisted)
+
+        def may_see(name: str) -> bool:
+            decision = authorizer.decide(reader.principal, reader.host, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            return decision.is_allowed
+
+        return may_see
 
     def _authorizer(self, image: ClusterImage, *, sees_unlisted: bool) -> Authorizer:
         made = self._authorizers.get(sees_unlisted)
@@ -119,14 +144,10 @@ class RegexResolver:
             )
         return made
 
-    async def _take_in(
-        self, group_id: str, matches: Mapping[str, frozenset[str]], revision: int, refreshed: int | None = None
-    ) -> None:
+    async def _take_in(self, group_id: str, found: Found) -> None:
         def decide(shard: GroupShard, now: Moment) -> ShardDecision[None]:
             group = shard.consumer_group(group_id)
-            if group is None:
-                return ShardDecision(None)
-            return decide_resolved(group, matches, revision, shard.topics, now, refreshed)
+            return ShardDecision(None) if group is None else decide_resolved(group, found, shard.topics, now)
 
         await self._shards.ask(group_id, decide, timeout=_ASK_S)
 
@@ -136,14 +157,17 @@ class _Work(NamedTuple):
 
     patterns: tuple[str, ...]
     is_refresh: bool
+    most_bytes: int
+    """The largest record that these matches may become."""
 
 
 def _work_of(group_id: str) -> Callable[[GroupShard, Moment], ShardDecision[_Work]]:
     def decide(shard: GroupShard, now: Moment) -> ShardDecision[_Work]:
         group = shard.consumer_group(group_id)
-        if group is None:
-            return ShardDecision(_Work((), is_refresh=False), by_last_proof=True)
-        patterns = patterns_to_match(group)
-        return ShardDecision(_Work(patterns, len(patterns) == len(group.regexes)), by_last_proof=True)
+        patterns = () if group is None else patterns_to_match(group)
+        is_refresh = group is not None and len(patterns) == len(group.regexes)
+        # The same batch holds the group's epoch, and tombstones of other patterns.
+        most_bytes = shard.settings.max_record_bytes * 9 // 10
+        return ShardDecision(_Work(patterns, is_refresh, most_bytes), by_last_proof=True)
 
     return decide

@@ -13,7 +13,8 @@ from images import image_of, with_topic
 from waiting import until
 
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.errors import ErrorCode
+from ottla_core.coordination.batches import size_limit
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
 from ottla_group_coordinator.machines.consumer.member import LEAVES
@@ -186,6 +187,12 @@ class Service:
     def image(self, image: ClusterImage) -> None:
         self.topics.on_image(self.topics.image, image)
 
+    def add_topics(self, letters: str, count: int, *, name_bytes: int) -> None:
+        for n, letter in enumerate(letters):
+            for k in range(count):
+                name = f"{letter}{k:05}".ljust(name_bytes, "x")
+                self.image = with_topic(self.image, name, 1, number=1_000 + n * count + k)
+
     def allow(self, topic: str, *, revision: int) -> None:
         """Let Alice describe this topic, and no other."""
         acl = Acl(
@@ -195,7 +202,10 @@ class Service:
 
     async def _ask(self, group: str, decide: Any, *, timeout: float) -> Any:
         self.decided.append(group)
-        return self.shard.take(decide(self.shard.machine, self.shard.now))
+        decision = decide(self.shard.machine, self.shard.now)
+        if size_limit(decision.records) > self.shard.settings.max_record_bytes:
+            raise OttlaError(ErrorCode.RECORD_LIST_TOO_LARGE, "the records don't go into one batch")
+        return self.shard.take(decision)
 
     async def resolved(self) -> dict[str, set[str]]:
         for effect in self.shard.asked:
@@ -219,6 +229,36 @@ async def test_a_reader_matches_only_what_it_may_describe() -> None:
     assert await service.resolved() == {"[tu]": {"u"}}
     service.shard.beat("m2", topics=(), regex="t|u", reader=Reader("User:alice", "10.0.0.1", sees_unlisted=True))
     assert (await service.resolved())["t|u"] == {"t", "u"}
+
+
+async def test_matches_that_do_not_go_into_one_batch_together_are_taken_in_one_after_the_other() -> None:
+    service = Service()
+    service.add_topics("abc", 40, name_bytes=200)
+    service.shard.machine.settings = replace(service.shard.settings, max_record_bytes=12_000)
+    service.shard.settings = service.shard.machine.settings
+    for letter in "abc":
+        service.shard.beat(letter, topics=(), regex=f"{letter}.*")
+    assert {pattern: len(names) for pattern, names in (await service.resolved()).items()} == dict.fromkeys(
+        ("a.*", "b.*", "c.*"), 40
+    )
+
+
+async def test_a_member_whose_matches_no_record_can_hold_is_told_so_and_others_get_theirs() -> None:
+    service = Service()
+    service.add_topics("abc", 40, name_bytes=200)
+    service.shard.machine.settings = replace(service.shard.settings, max_record_bytes=12_000)
+    service.shard.settings = service.shard.machine.settings
+    for pattern in ("a.*", "[a-z].*", "c.*"):
+        service.shard.beat(pattern, topics=(), regex=pattern)
+    assert list(await service.resolved()) == ["a.*", "c.*"]
+    refused = service.shard.beat("[a-z].*", service.shard.member("[a-z].*").epoch)
+    assert code(refused) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert "matches 122 topics" in refused.message
+    assert code(service.shard.beat("m4", topics=(), regex="[a-z].*")) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert service.shard.beat("a.*", service.shard.member("a.*").epoch).assignment
+    service.shard.sleep(REFRESH_S)
+    service.shard.beat("a.*", service.shard.member("a.*").epoch)
+    assert not service.shard.asked, "what is refused is not asked for again and again"
 
 
 async def test_matches_follow_the_rights_of_their_reader() -> None:

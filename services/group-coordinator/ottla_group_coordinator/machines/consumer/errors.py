@@ -71,3 +71,11 @@ def invalid_regex(pattern: str, reason: str) -> OttlaError:
         f"{pattern[:100]!r} is not a usable regular expression: {reason}",
         hint="use an expression in RE2 syntax that matches whole topic names",
     )
+
+
+def refused_regex(reason: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        reason,
+        hint="use a simpler expression, or one that matches fewer topics",
+    )

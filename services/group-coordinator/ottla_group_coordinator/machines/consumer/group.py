@@ -8,7 +8,7 @@ costs as much in a group of 5,000 members as in one of five.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -74,6 +74,14 @@ class TargetAsked(NamedTuple):
     at: float
 
 
+class RegexesRefused(NamedTuple):
+    """Notes, as a change in memory, why the matches of some regular expressions can't be kept, or with None that they
+    are to be tried again."""
+
+    group: str
+    reasons: Mapping[str, str | None]
+
+
 class ClassicStep(Enum):
     """What a member of the classic protocol is to do next."""
 
@@ -89,7 +97,7 @@ class Awaited(NamedTuple):
     step: ClassicStep | None
 
 
-MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | Awaited
+MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | RegexesRefused | Awaited
 """A change of a group that is not in the log."""
 
 
@@ -105,6 +113,12 @@ class ConsumerGroup:
         self.resolved: Final[dict[str, ResolvedRegex]] = {}
         self.subscriptions: Final[Counter[Subscription]] = Counter()
         self.regexes: Final[Counter[str]] = Counter()
+        self.unmatched: Final[dict[str, None]] = {}
+        """These expressions of members have no matches yet."""
+        self.refused: Final[dict[str, str]] = {}
+        """The expressions whose matches can't be kept, and why."""
+        self._refused_now: Final[dict[str, None]] = {}
+        """Those of `unmatched` that are refused."""
         self.classic_protocols: Final[Counter[str]] = Counter()
         """How many members of the classic protocol offer each assignor."""
         self.classic_members = 0
@@ -172,6 +186,14 @@ class ConsumerGroup:
         reconciled = self._reconciled[self.target_epoch]
         return group_state(len(self.members), reconciled, is_assigned=self.is_assigned)
 
+    @property
+    def awaits_matches(self) -> bool:
+        return len(self.unmatched) > len(self._refused_now)
+
+    def refusal(self, pattern: str) -> str | None:
+        """Return why the expression has no matches, and gets none for now."""
+        return self.refused[pattern] if pattern in self._refused_now else None
+
     def by_instance(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = None if instance_id is None else self._instances.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
@@ -194,7 +216,7 @@ class ConsumerGroup:
 
     def reading(self) -> Reading:
         # An expression without matches may match any topic.
-        topics = self.subscribed_topics() if len(self.regexes) == len(self.resolved) else None
+        topics = None if self.unmatched else self.subscribed_topics()
         left_ms = -1 if self.members or self.assigned is None else self.assigned.made_ms
         return Reading(topics, is_settled=True, empty_since_ms=left_ms)
 
@@ -276,6 +298,10 @@ class ConsumerGroup:
                 self.refreshed = change
             case TargetAsked():
                 self.target_asked = change
+            case RegexesRefused():
+                for pattern, reason in change.reasons.items():
+                    _put(self.refused, pattern, reason)
+                    self._look_at_regex(pattern)
 
     def _put_metadata(self, member_id: str, metadata: MemberMetadata | None) -> None:
         former = self.members.get(member_id)
@@ -327,6 +353,13 @@ class ConsumerGroup:
         _put(self.resolved, pattern, value)
         if value is not None:
             self._matched.update(value.topics)
+        self._look_at_regex(pattern)
+
+    def _look_at_regex(self, pattern: str) -> None:
+        """Keep up to date what depends on whether the expression has readers and matches."""
+        is_unmatched = pattern in self.regexes and pattern not in self.resolved
+        _mark(self.unmatched, pattern, is_unmatched)
+        _mark(self._refused_now, pattern, is_unmatched and pattern in self.refused)
 
     def _count(self, metadata: MemberMetadata, member_id: str, by: int) -> None:
         """Count the member in, or out with -1."""
@@ -343,6 +376,7 @@ class ConsumerGroup:
                 _add(self._named, topic, by)
         if metadata.regex:
             _add(self.regexes, metadata.regex, by)
+            self._look_at_regex(metadata.regex)
         if metadata.assignor is not None:
             _add(self._assignors, metadata.assignor, by)
         if metadata.classic is not None:
@@ -356,6 +390,13 @@ def _put(values: dict[Any, Any], key: Hashable, value: Any) -> None:
         values.pop(key, None)
     else:
         values[key] = value
+
+
+def _mark(marked: dict[str, None], key: str, is_marked: bool) -> None:
+    if is_marked:
+        marked[key] = None
+    else:
+        marked.pop(key, None)
 
 
 def _add(counter: Counter[_Key], key: _Key, by: int) -> bool:

@@ -16,7 +16,7 @@ from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, forget_regex, member_of
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, SeenTopics
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesRefused, SeenTopics
 from ottla_group_coordinator.machines.consumer.member import (
     JOINS,
     LEAVES_FOR_NOW,
@@ -34,7 +34,13 @@ from ottla_group_coordinator.machines.consumer.partitions import (
 )
 from ottla_group_coordinator.machines.consumer.reconciliation import Goal, reconcile
 from ottla_group_coordinator.machines.consumer.records import CurrentKey, MemberKey, TargetKey
-from ottla_group_coordinator.machines.consumer.regexes import ask, ask_all, check_regex, is_refresh_due
+from ottla_group_coordinator.machines.consumer.regexes import (
+    ask,
+    ask_all,
+    check_is_not_refused,
+    check_regex,
+    is_refresh_due,
+)
 from ottla_group_coordinator.machines.consumer.requests import (
     UNCHANGED,
     ConsumerHeartbeat,
@@ -123,6 +129,7 @@ def _is_quiet(
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
+        and metadata.regex not in group.refused
         and not (group.regexes and is_refresh_due(group, topics, settings, now))
     )
 
@@ -232,8 +239,12 @@ def _take_regex(
     if is_other:
         forget_regex(draft, was.regex)
     is_new = bool(is_other and pattern and group.regexes[pattern] == 1)
-    if is_new:
+    if not is_new:
+        check_is_not_refused(group, pattern)
+    else:
         check_regex(pattern)
+        if pattern in group.refused:
+            draft.memory.append(RegexesRefused(group.group_id, {pattern: None}))
     if group.regexes and is_refresh_due(group, topics, settings, draft.now):
         ask_all(draft, reader)
     elif is_new:

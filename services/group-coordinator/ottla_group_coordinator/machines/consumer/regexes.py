@@ -8,7 +8,7 @@ refresh interval is over. A refresh counts once its matches are taken in, so one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 import re2
@@ -17,7 +17,7 @@ from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.draft import Draft
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RefreshAsked, Refreshed
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RefreshAsked, Refreshed, RegexesRefused
 from ottla_group_coordinator.machines.consumer.records import RegexKey, ResolvedRegex
 from ottla_group_coordinator.machines.consumer.requests import Reader
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
@@ -28,6 +28,10 @@ REFRESH_S: Final = 10.0
 
 _PATTERN_BYTES: Final = 1 << 20
 """How much memory a compiled pattern may take. A repeated repetition could take any amount."""
+
+
+_RECORD_BYTES: Final = 100
+"""What a record takes beside its names, at most."""
 
 
 class ResolveRegexes(NamedTuple):
@@ -64,8 +68,14 @@ def is_refresh_due(group: ConsumerGroup, topics: GroupTopics, settings: Consumer
     return (
         last.version != topics.matches_version
         or now.at >= last.at + settings.regex_refresh_interval_ms / 1000
-        or len(group.regexes) != len(group.resolved)
+        or group.awaits_matches
     )
+
+
+def check_is_not_refused(group: ConsumerGroup, pattern: str) -> None:
+    """Raise INVALID_REGULAR_EXPRESSION if the matches of the pattern can't be kept."""
+    if (reason := group.refusal(pattern)) is not None:
+        raise errors.refused_regex(reason)
 
 
 def ask(draft: Draft, reader: Reader | None) -> None:
@@ -83,30 +93,47 @@ def patterns_to_match(group: ConsumerGroup) -> tuple[str, ...]:
     """Return all patterns if a refresh is due, or those that have no matches yet."""
     if group.refresh_asked.at > group.refreshed.at:
         return tuple(group.regexes)
-    return tuple(pattern for pattern in group.regexes if pattern not in group.resolved)
+    return tuple(pattern for pattern in group.unmatched if group.refusal(pattern) is None)
 
 
-def decide_resolved(
-    group: ConsumerGroup,
-    matches: Mapping[str, frozenset[str]],
-    revision: int,
-    topics: GroupTopics,
-    now: Moment,
-    refreshed: int | None = None,
-) -> ShardDecision[None]:
-    """Take in the matches of patterns, as of a revision of the metadata. Other matches than before begin an epoch.
+def matches_limit(group_id: str, pattern: str, names: Collection[str]) -> int:
+    """Return an upper bound of the bytes of the record with these matches. Names of topics are ASCII."""
+    return _RECORD_BYTES + len(group_id.encode()) + len(pattern.encode()) + sum(map(len, names)) + 2 * len(names)
 
-    `refreshed` is the version of the topics with which all patterns of the group have been matched now, or None if some
-    are left.
-    """
+
+def check_matches(pattern: str, names: Collection[str], size_bytes: int, most_bytes: int) -> None:
+    """Raise INVALID_REGULAR_EXPRESSION for matches that no record can hold."""
+    if size_bytes > most_bytes:
+        raise errors.refused_regex(
+            f"{pattern[:100]!r} matches {len(names)} topics, whose names take {size_bytes} bytes, and a record in the "
+            f"log holds {most_bytes}"
+        )
+
+
+class Found(NamedTuple):
+    """What some patterns of a group match, as of a revision of the metadata."""
+
+    matches: dict[str, frozenset[str]]
+    refused: dict[str, str]
+    """The patterns whose matches can't be kept, and why. They keep their former matches, if they have any."""
+    revision: int
+    refreshed: int | None = None
+    """The version of topics and ACLs with which all patterns of the group have been matched now, or None if some are
+    left."""
+
+
+def decide_resolved(group: ConsumerGroup, found: Found, topics: GroupTopics, now: Moment) -> ShardDecision[None]:
+    """Take in matches. Others than before begin an epoch."""
     with Draft(group, now) as draft:
-        for pattern, names in matches.items():
+        for pattern, names in found.matches.items():
             former = group.resolved.get(pattern)
             if pattern in group.regexes and (former is None or former.topics != names):
-                draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, revision, now.wall_ms))
+                draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, found.revision, now.wall_ms))
         # A new expression begins one even if it matches nothing: its member may have read something else before.
         if draft.records():
             draft.begin_epoch(hash_of(group.subscribed_topics(), topics), "an expression matches other topics")
-        if refreshed is not None:
-            draft.memory.append(Refreshed(group.group_id, refreshed, now.at))
+        if refused := {pattern: why for pattern, why in found.refused.items() if pattern in group.unmatched}:
+            draft.memory.append(RegexesRefused(group.group_id, refused))
+        if found.refreshed is not None:
+            draft.memory.append(Refreshed(group.group_id, found.refreshed, now.at))
         return draft.decision(None)
