@@ -42,7 +42,8 @@ def group_of(members: int, **more: Any) -> ConsumerShard:
 def stable_group_of(members: int) -> ConsumerShard:
     shard = group_of(members)
     shard.sleep(20)
-    for _ in range(2):
+    for _ in range(3):
+        shard.assign()
         for n in range(members):
             member = shard.member(f"m{n}")
             shard.beat(f"m{n}", member.epoch, owned={t: frozenset(e) for t, e in member.current.assigned.items()})

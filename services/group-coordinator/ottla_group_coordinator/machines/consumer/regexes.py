@@ -8,7 +8,7 @@ refresh interval is over. A refresh counts once its matches are taken in, so one
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 from typing import Any, Final, NamedTuple
 
 import re2
@@ -96,12 +96,12 @@ def patterns_to_match(group: ConsumerGroup) -> tuple[str, ...]:
     return tuple(pattern for pattern in group.unmatched if group.refusal(pattern) is None)
 
 
-def matches_limit(group_id: str, pattern: str, names: Collection[str]) -> int:
+def matches_limit(group_id: str, pattern: str, names: Set[str]) -> int:
     """Return an upper bound of the bytes of the record with these matches. Names of topics are ASCII."""
     return _RECORD_BYTES + len(group_id.encode()) + len(pattern.encode()) + sum(map(len, names)) + 2 * len(names)
 
 
-def check_matches(pattern: str, names: Collection[str], size_bytes: int, most_bytes: int) -> None:
+def check_matches(pattern: str, names: Set[str], size_bytes: int, most_bytes: int) -> None:
     """Raise INVALID_REGULAR_EXPRESSION for matches that no record can hold."""
     if size_bytes > most_bytes:
         raise errors.refused_regex(
