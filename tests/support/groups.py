@@ -135,6 +135,7 @@ class Shard:
         log, self.log = self.log, []
         self.machine = GroupShard(self.settings, self.known)
         self.timers, self._timers = {}, Timers()
+        self.asked.clear()
         for record in log:
             self.apply(record)
         self._take(self.machine.on_loaded(self.now))
@@ -206,7 +207,7 @@ class Shard:
 
     def join(self, member_id: str = "", *, key: str = "", group: str = "g", **more: Any) -> Any:
         instance_id = more.pop("instance_id", None)
-        fresh_id = f"m{next(self._ids)}"
+        fresh_id = more.pop("fresh_id", f"m{next(self._ids)}")
         fields: dict[str, Any] = {
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 60_000,

@@ -215,6 +215,7 @@ LONG = "ä" * 20_000
         {"client_host": LONG},
         {"instance_id": LONG},
         {"member_id": LONG},
+        {"fresh_id": LONG},
         {"protocols": {LONG: subscription("t"), "range": subscription("t")}},
     ],
     ids=lambda more: next(iter(more)),
