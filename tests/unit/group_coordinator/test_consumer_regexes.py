@@ -14,10 +14,17 @@ from waiting import until
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.coordination.batches import size_limit
+from ottla_core.coordination.shard import Entry
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
-from ottla_group_coordinator.machines.consumer.member import LEAVES
+from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
+from ottla_group_coordinator.machines.consumer.records import (
+    RegexKey,
+    ResolvedRegex,
+    encode_consumer_key,
+    encode_consumer_value,
+)
 from ottla_group_coordinator.machines.consumer.regexes import REFRESH_S, ResolveRegexes, patterns_to_match
 from ottla_group_coordinator.machines.consumer.requests import Reader
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics
@@ -139,6 +146,32 @@ def test_matches_go_with_the_last_member_that_has_the_expression(shard: Consumer
             second.beat(regex="", topics=["t"])
     assert not shard.consumers().resolved
     assert not shard.consumers()._matched
+
+
+def test_matches_go_with_a_member_whose_id_a_static_member_comes_back_with(shard: ConsumerShard) -> None:
+    static = Client(shard, "m1", more={**REGEX, "instance_id": "i"})
+    other = Client(shard, "m2", more={"topics": frozenset(), "regex": "t"})
+    settle(static, other)
+    assert set(shard.consumers().resolved) == {"[tu]", "t"}
+    shard.beat("m1", LEAVES_FOR_NOW, instance_id="i")
+    back = Client(shard, "m2", more={**REGEX, "instance_id": "i"})
+    settle(back)
+    assert set(shard.consumers().resolved) == {"[tu]"}
+    assert back.owned == partitions(t=range(4), u=range(4))
+
+
+def test_matches_that_no_member_has_any_longer_are_deleted_by_the_next_decision(shard: ConsumerShard) -> None:
+    settle(Client(shard, "m1", more=REGEX))
+    names = frozenset("tu")
+    for n in range(30):
+        key = RegexKey("g", "x" * 10_000 + str(n))
+        shard.apply(Entry(encode_consumer_key(key), encode_consumer_value(key, ResolvedRegex(names))))
+    assert len(shard.consumers().resolved) == 31
+    for n in range(9):
+        before = len(shard.log)
+        shard.beat("m1", shard.member("m1").epoch, rebalance_timeout_ms=1_000 + n)
+        assert size_limit(shard.log[before:]) < 50_000
+    assert set(shard.consumers().resolved) == {"[tu]"}
 
 
 def test_an_expression_that_is_resolved_late_is_not_taken_in(shard: ConsumerShard) -> None:

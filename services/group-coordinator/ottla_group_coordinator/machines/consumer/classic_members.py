@@ -14,7 +14,7 @@ from ottla_core.coordination.shard import Later, ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, Subscription, decode_subscription
-from ottla_group_coordinator.machines.consumer.departure import forget_regex, member_of, remove
+from ottla_group_coordinator.machines.consumer.departure import member_of, remove
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import Awaited, ClassicStep, ConsumerGroup
 from ottla_group_coordinator.machines.consumer.heartbeat import cause_of, check_room, replace_static, step, update_epoch
@@ -120,7 +120,6 @@ def _put(draft: Draft, former: ConsumerMember, request: Join, subscription: Subs
     is_new = former.member_id not in draft.group.members
     if is_new or metadata != was:
         draft.write(MemberKey(draft.group.group_id, former.member_id), metadata)
-    forget_regex(draft, was.regex)
     member = draft.group.members[former.member_id]
     if is_new:
         draft.note(Kind.JOINED, request.reason or "joined, with the classic protocol", member)

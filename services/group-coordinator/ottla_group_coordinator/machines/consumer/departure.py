@@ -15,7 +15,6 @@ from ottla_group_coordinator.machines.consumer.records import (
     LAST_EPOCH,
     CurrentKey,
     MemberKey,
-    RegexKey,
     TargetEpoch,
     TargetEpochKey,
     TargetKey,
@@ -153,17 +152,10 @@ def remove(
 
 
 def drop(draft: Draft, member: ConsumerMember) -> None:
-    """Delete what is kept of a member, and of its regular expression if no other has it."""
+    """Delete what is kept of a member."""
     group_id, member_id = draft.group.group_id, member.member_id
     draft.write(CurrentKey(group_id, member_id), None)
     if member_id in draft.group.targets:
         draft.write(TargetKey(group_id, member_id), None)
     draft.write(MemberKey(group_id, member_id), None)
-    forget_regex(draft, member.metadata.regex)
     draft.cancel_timers([member_id])
-
-
-def forget_regex(draft: Draft, pattern: str) -> None:
-    """Delete the matches of a regular expression that no member has any longer."""
-    if pattern in draft.group.resolved and pattern not in draft.group.regexes:
-        draft.write(RegexKey(draft.group.group_id, pattern), None)

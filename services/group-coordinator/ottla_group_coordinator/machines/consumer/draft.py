@@ -23,10 +23,14 @@ from ottla_group_coordinator.machines.consumer.records import (
     LAST_EPOCH,
     ConsumerKey,
     GroupEpochKey,
+    RegexKey,
     encode_consumer_key,
     encode_consumer_value,
 )
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind, shortened
+
+_FORGOTTEN_BYTES: Final = 1 << 15
+"""How many bytes of tombstones for expressions one decision writes, or one tombstone."""
 
 
 class Awaits(IntEnum):
@@ -130,6 +134,7 @@ class Draft:
         return tuple(self._entries.values())
 
     def decision(self, response: Any) -> ShardDecision[Any]:
+        self._forget_unread()
         happened = [Happened(self.group.group_id, tuple(self._events))] if self._events else []
         return ShardDecision(
             response,
@@ -139,6 +144,13 @@ class Draft:
             (*self.effects, *happened),
             by_last_proof=not self._entries,
         )
+
+    def _forget_unread(self) -> None:
+        """Delete matches of expressions that no member has any longer. What is too much for one batch is left to the
+        next decision."""
+        left_bytes = _FORGOTTEN_BYTES
+        while left_bytes > 0 and self.group.unread:
+            left_bytes -= self.write(RegexKey(self.group.group_id, next(iter(self.group.unread))), None)
 
     def cancel_timers(self, member_ids: Collection[str]) -> None:
         for member_id in member_ids:

@@ -115,6 +115,8 @@ class ConsumerGroup:
         self.regexes: Final[Counter[str]] = Counter()
         self.unmatched: Final[dict[str, None]] = {}
         """These expressions of members have no matches yet."""
+        self.unread: Final[dict[str, None]] = {}
+        """These expressions have matches, but no member has them any longer."""
         self.refused: Final[dict[str, str]] = {}
         """The expressions whose matches can't be kept, and why."""
         self._refused_now: Final[dict[str, None]] = {}
@@ -137,7 +139,11 @@ class ConsumerGroup:
         self._reconciled: Final[Counter[int]] = Counter()
         self._assignors: Final[Counter[str]] = Counter()
         self._named: Final[Counter[str]] = Counter()
+        self._counted: Final[dict[str, frozenset[str]]] = {}
+        """The matches that count, of expressions that members have."""
+        self._matches: Final[Counter[frozenset[str]]] = Counter()
         self._matched: Final[Counter[str]] = Counter()
+        """In how many different `_matches` a topic is."""
         self._shared: Final[dict[Subscription, Subscription]] = {}
 
     # ---- what it is ------------------------------------------------------------------------------------------------
@@ -347,19 +353,29 @@ class ConsumerGroup:
                         del self._owners[topic_id]
 
     def _put_resolved(self, pattern: str, value: ResolvedRegex | None) -> None:
-        former = self.resolved.get(pattern)
-        for topic in () if former is None else sorted(former.topics):
-            _take_one(self._matched, topic)
         _put(self.resolved, pattern, value)
-        if value is not None:
-            self._matched.update(value.topics)
         self._look_at_regex(pattern)
 
     def _look_at_regex(self, pattern: str) -> None:
         """Keep up to date what depends on whether the expression has readers and matches."""
-        is_unmatched = pattern in self.regexes and pattern not in self.resolved
+        is_read, found = pattern in self.regexes, self.resolved.get(pattern)
+        is_unmatched = is_read and found is None
+        _mark(self.unread, pattern, not is_read and found is not None)
         _mark(self.unmatched, pattern, is_unmatched)
         _mark(self._refused_now, pattern, is_unmatched and pattern in self.refused)
+        self._count_matches(pattern, found.topics if is_read and found is not None else None)
+
+    def _count_matches(self, pattern: str, topics: frozenset[str] | None) -> None:
+        former = self._counted.get(pattern)
+        if former == topics:
+            return
+        _put(self._counted, pattern, topics)
+        # Many expressions may have the same matches, which count once.
+        if former is not None and _add(self._matches, former, -1):
+            for topic in sorted(former):
+                _take_one(self._matched, topic)
+        if topics is not None and _add(self._matches, topics, 1):
+            self._matched.update(topics)
 
     def _count(self, metadata: MemberMetadata, member_id: str, by: int) -> None:
         """Count the member in, or out with -1."""

@@ -14,7 +14,7 @@ from ottla_core.coordination.shard import Recalled, ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer import errors
-from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, forget_regex, member_of
+from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, member_of
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesRefused, SeenTopics
 from ottla_group_coordinator.machines.consumer.member import (
@@ -184,17 +184,20 @@ def replace_static(draft: Draft, static: ConsumerMember, member_id: str) -> None
     """Give a static member's place, with all that it has, to the process that has come back under this id."""
     group = draft.group
     target = group.targets.get(static.member_id)
+    ends_another = static.member_id != member_id and member_id in group.members
     if static.member_id != member_id:
         draft.write(CurrentKey(group.group_id, static.member_id), None)
         draft.write(TargetKey(group.group_id, static.member_id), None)
         draft.write(MemberKey(group.group_id, static.member_id), None)
-        draft.cancel_timers([static.member_id])
+        draft.cancel_timers([static.member_id, member_id])
     draft.write(MemberKey(group.group_id, member_id), static.metadata)
     if target is not None:
         draft.write(TargetKey(group.group_id, member_id), target)
     current = static.current._replace(epoch=JOINS, previous_epoch=JOINS)
     draft.write(CurrentKey(group.group_id, member_id), current)
     draft.note(Kind.REPLACED, f"came back in place of {static.member_id}", group.members[member_id])
+    if ends_another:
+        draft.begin_epoch(group.group_epoch.topics_hash, f"another member that was {member_id} has gone")
 
 
 def _put(draft: Draft, former: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
@@ -236,8 +239,6 @@ def _take_regex(
     or are no longer right, are asked for."""
     group, pattern = draft.group, metadata.regex
     is_other = was.regex != pattern
-    if is_other:
-        forget_regex(draft, was.regex)
     is_new = bool(is_other and pattern and group.regexes[pattern] == 1)
     if not is_new:
         check_is_not_refused(group, pattern)
