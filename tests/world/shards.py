@@ -91,6 +91,9 @@ def _durable(shard: Any) -> dict[str, Any]:
         return parts | {f"the number of ids {state.name}": count for state, count in shard.states.items() if count}
     assert isinstance(shard, GroupShard)
     parts = {f"group {name}": group.record() for name, group in shard._groups.items()}
+    for name, consumers in shard._consumers.items():
+        keys = tuple(consumers.keys())
+        parts |= {f"of group {name}, {key}": consumers.value_of(key) for key in keys}
     for name, offsets in shard._offsets.items():
         parts |= {f"the offset of {name} in {partition}": offset for partition, offset in offsets.items()}
     for producer, held in shard.pending._by_producer.items():
