@@ -20,7 +20,7 @@ from ottla_core.kafka_formats.consumer_protocol import (
 )
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines import migration
-from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
+from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW, ClassicProtocols
 from ottla_group_coordinator.machines.consumer.records import MemberKey, encode_consumer_key, encode_consumer_value
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState
@@ -487,10 +487,17 @@ def test_a_downgrade_that_is_clearly_too_large_is_refused_before_anything_is_enc
     assert encoded.call_count == 0
 
 
-def test_a_group_that_can_not_be_written_as_a_classic_one_still_loses_members(shard: ConsumerShard) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [{"client_id": LONG}, {"classic": ClassicProtocols(10_000, ((LONG, b""),))}],
+    ids=lambda more: next(iter(more)),
+)
+def test_a_group_that_can_not_be_written_as_a_classic_one_still_loses_members(
+    shard: ConsumerShard, more: dict[str, Any]
+) -> None:
     old, _ = mixed(shard)
     # A log that another implementation has written may hold such a name.
-    metadata = shard.member(old.member_id).metadata._replace(client_id=LONG)
+    metadata = shard.member(old.member_id).metadata._replace(**more)
     key = MemberKey("g", old.member_id)
     shard.apply(Entry(encode_consumer_key(key), encode_consumer_value(key, metadata)))
     for _ in range(10):

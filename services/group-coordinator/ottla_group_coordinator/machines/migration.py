@@ -254,7 +254,7 @@ def _may_be_written(group: ConsumerGroup, most_bytes: int) -> bool:
         classic = member.metadata.classic
         assert classic is not None
         names = (member.member_id, member.instance_id or "", member.client_id, member.client_host)
-        if too_long(names):
+        if too_long((*names, *classic.names)):
             return False
         most_bytes -= _LEAST_BYTES_OF_MEMBER + sum(map(len, names)) + 3 * len(group.group_id + member.member_id)
         most_bytes -= min((len(data) for _, data in classic.protocols), default=0)

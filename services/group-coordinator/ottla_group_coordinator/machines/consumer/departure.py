@@ -140,7 +140,7 @@ def remove(
     if has_consumer and may_downgrade(group, settings) and downgrade(draft, topics, settings):
         return
     if group.epoch == LAST_EPOCH:
-        # There is no epoch in which the others could get what it had. Without members the group begins again.
+        # There is no epoch in which the others could get what they had. Without members the group begins again.
         for entry in () if group.members else group.tombstones():
             draft.add(entry)
         return
