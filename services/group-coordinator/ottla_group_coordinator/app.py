@@ -21,6 +21,7 @@ from ottla_group_coordinator.regex_resolver import RegexResolver
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 from ottla_group_coordinator.service import GroupService
 from ottla_group_coordinator.target_maker import TargetMaker
+from ottla_group_coordinator.topic_hashes import TopicHashes
 from ottla_group_coordinator.txn_coordinators import TxnCoordinators
 from ottla_proto.contracts import Group
 
@@ -43,7 +44,8 @@ def build(
     )
     shards, follower = host.shards, host.follower
     topics = ImageTopics()
-    follower.on_change(topics.on_image)
+    hashes = TopicHashes(topics)
+    follower.on_change(hashes.on_image)
     configs = GroupConfigListener(config, shards)
     deleted_topics = DeletedTopics(shards, follower)
     follower.on_change(configs.on_image)
@@ -61,4 +63,4 @@ def build(
     follower.on_change(coordinators.on_image)
     transactions = CommitsInTransactions(shards, coordinators)
     service = GroupService(shards, follower, config.node_id, lag, metrics, transactions)
-    return host.serve(Group, service, lag, deleted_topics, regexes, targets, scraped, coordinators)
+    return host.serve(Group, service, lag, deleted_topics, regexes, targets, hashes, scraped, coordinators)

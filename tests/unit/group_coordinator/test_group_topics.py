@@ -9,6 +9,7 @@ import pytest
 from images import image_of, topic_id, with_topic
 
 from ottla_core.cluster.image import Change, ClusterImage
+from ottla_core.event_loop.steps import finished
 from ottla_core.model import PartitionId
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics, hash_of
 
@@ -38,6 +39,11 @@ def without_broker(image: ClusterImage) -> ClusterImage:
 
 def moved_broker(image: ClusterImage) -> ClusterImage:
     return changed(image, Change(("broker", 0), replace(image.brokers[0], rack="z")))
+
+
+def take(topics: ImageTopics, old: ClusterImage, new: ClusterImage) -> None:
+    topics.on_image(old, new)
+    finished(topics.renew())
 
 
 @pytest.mark.parametrize(
@@ -74,11 +80,11 @@ def test_groups_look_again_if_their_topics_may_have_changed(
     old = IMAGE
     if change is wider:  # in two revisions, between which a group may look
         between = changed(IMAGE, Change(("partition", PartitionId(topic_id(1), 4)), IMAGE.partitions[PARTITION]))
-        topics.on_image(IMAGE, between)
+        take(topics, IMAGE, between)
         hash_of({"t"}, topics)
         version, old = topics.version, between
         new = changed(between, Change(("topic", "t"), replace(between.topics["t"], partition_count=5)))
-    topics.on_image(old, new)
+    take(topics, old, new)
     assert (topics.version > version) == looks
     if differs is not None:
         assert (hash_of({"t"}, topics) != before) == differs
@@ -109,6 +115,69 @@ def test_the_rack_of_a_broker_that_restarts_is_kept() -> None:
     topics = ImageTopics(IMAGE)
     before = hash_of({"t", "u"}, topics)
     without = without_broker(IMAGE)
-    topics.on_image(IMAGE, without)
-    topics.on_image(without, replace(without, changed_partitions=None))
+    take(topics, IMAGE, without)
+    take(topics, without, replace(without, changed_partitions=None))
     assert hash_of({"t", "u"}, topics) == before
+
+
+def test_groups_look_again_once_all_that_has_changed_is_hashed() -> None:
+    topics = ImageTopics(IMAGE)
+    version, before = topics.version, hash_of({"t", "u"}, topics)
+    topics.on_image(IMAGE, wider(IMAGE))
+    assert topics.is_old
+    assert (topics.version, hash_of({"t", "u"}, topics)) == (version, before)
+    finished(topics.renew())
+    assert not topics.is_old
+    assert topics.version == version + 1
+    assert hash_of({"t", "u"}, topics) != before
+
+
+def test_what_changes_while_topics_are_hashed_is_hashed_as_well() -> None:
+    topics = ImageTopics(IMAGE)
+    hash_of({"t", "u"}, topics)
+    moved = moved_broker(IMAGE)
+    topics.on_image(IMAGE, moved)
+    renewing = topics.renew()
+    next(renewing)
+    between = changed(moved, Change(("partition", PARTITION), replace(moved.partitions[PARTITION], replicas=(7,))))
+    topics.on_image(moved, between)
+    finished(renewing)
+    assert not topics.is_old
+    fresh = ImageTopics(between)
+    assert hash_of({"t", "u"}, topics) == hash_of({"t", "u"}, fresh)
+
+
+def test_another_rack_concerns_only_topics_with_a_replica_there() -> None:
+    apart = PartitionId(topic_id(2), 0)
+    image = with_topic(with_topic(image_of(3, racks=["a", "b", "c"]), "t", 4, number=1), "u", 1, number=2)
+    image = changed(image, Change(("partition", apart), replace(image.partitions[apart], replicas=(1,), isr=(1,))))
+    topics = ImageTopics(image)
+    before = [hash_of({name}, topics) for name in "tu"]
+    topics.on_image(image, moved_broker(image))
+    assert len(list(topics.renew())) == 1, "t alone is hashed again"
+    assert [hash_of({name}, topics) != was for name, was in zip("tu", before, strict=True)] == [True, False]
+
+
+def test_groups_do_not_look_again_if_every_hash_is_as_it_was() -> None:
+    topics = ImageTopics(IMAGE)
+    version, before = topics.version, hash_of({"t", "u"}, topics)
+    moved = moved_broker(IMAGE)
+    topics.on_image(IMAGE, moved)
+    topics.on_image(moved, changed(moved, Change(("broker", 0), IMAGE.brokers[0])))
+    finished(topics.renew())
+    assert (topics.version, hash_of({"t", "u"}, topics)) == (version, before)
+
+
+def test_a_topic_is_hashed_in_steps() -> None:
+    wide = with_topic(IMAGE, "wide", 5_000, number=3)
+    topics = ImageTopics(IMAGE)
+    topics.on_image(IMAGE, wide)
+    assert len(list(topics.renew())) > 5
+
+
+def test_a_deleted_topic_has_no_hash() -> None:
+    topics = ImageTopics(IMAGE)
+    take(topics, IMAGE, replace(IMAGE, changed_partitions=None))
+    hash_of({"t", "u"}, topics)
+    take(topics, IMAGE, ClusterImage("c", revision=IMAGE.revision + 1))
+    assert not topics._hashes

@@ -3,19 +3,25 @@
 A group begins an epoch if the number of partitions of a topic, or the racks of its replicas, have changed (KIP-1101).
 No heartbeat could afford to look for that. So each change of the metadata that matters makes another `version`, and a
 group looks at its topics only if that is not the one it has seen.
+
+To hash ten thousand topics takes longer than a decision may. So every topic of the cluster has its hash kept, the ones
+that have changed are hashed again in slices (`ImageTopics.renew`), and only then comes the next `version`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla_core.cluster.image import ClusterImage, Topic
+from ottla_core.event_loop.steps import Steps, finished
 from ottla_core.model import PartitionId, TopicId
 
 _HASH_BYTES: Final = 8
 _HASHES: Final = 1 << 64
+_A_STEP: Final = 500
+"""How many partitions are hashed in one step."""
 
 
 class GroupTopics(Protocol):
@@ -45,12 +51,21 @@ def hash_of(names: Set[str], topics: GroupTopics) -> int:
     return total - _HASHES if total >= _HASHES // 2 else total
 
 
+class _Hashed(NamedTuple):
+    """The hash of a topic, and the brokers whose racks are in it."""
+
+    hash: int
+    placed_on: frozenset[int]
+
+
 class ImageTopics:
-    """The topics of the newest image. `on_image` is for the metadata follower."""
+    """The topics of the newest image. `on_image` is for the metadata follower, and `renew` follows it."""
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self._image = image or ClusterImage("")
-        self._hashes: Final[dict[TopicId, int]] = {}
+        self._hashes: Final[dict[TopicId, _Hashed]] = {}
+        self._changed: dict[TopicId, None] = {}
+        """Topics whose hashes are older than the image."""
         # A broker that restarts has no registration for a while. That is no reason to assign anew, so its rack is kept.
         self._racks: Final = _racks(self._image)
         self._version = self._matches_version = 1
@@ -75,39 +90,63 @@ class ImageTopics:
 
     def topic_hash(self, topic: Topic) -> int:
         found = self._hashes.get(topic.id)
-        if found is None:
-            found = self._hashes[topic.id] = self._hash(topic)
-        return found
+        if found is None:  # it is new, or nothing was renewed yet
+            found = self._hashes[topic.id] = finished(self._hash(topic))
+        return found.hash
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         self._image = new
         if old.topic_names is not new.topic_names or old.acls_revision != new.acls_revision:
             self._matches_version += 1
-        if self._take_racks(old, new) or new.changed_partitions is None:
-            self._hashes.clear()
-            self._version += 1
+        moved = self._take_racks(old, new)
+        if new.changed_partitions is None:
+            self._changed = dict.fromkeys((*self._hashes, *new.topic_names))
             return
-        changed = dict.fromkeys(p.topic_id for p in new.changed_partitions if _differs(p, old, new))
-        for topic_id in changed:
-            self._hashes.pop(topic_id, None)
-        self._version += bool(changed)
+        if moved:
+            self._changed |= {t: None for t, hashed in self._hashes.items() if not moved.isdisjoint(hashed.placed_on)}
+        self._changed |= {p.topic_id: None for p in new.changed_partitions if _differs(p, old, new)}
 
-    def _take_racks(self, old: ClusterImage, new: ClusterImage) -> bool:
-        """Return whether a broker has another rack than before."""
+    @property
+    def is_old(self) -> bool:
+        return bool(self._changed)
+
+    def renew(self) -> Steps[None]:
+        """Hash again what has changed, and then have groups look at their topics, if any hash is another one."""
+        while self._changed:
+            changed, self._changed = self._changed, {}
+            differs = False
+            for topic_id in changed:
+                former = self._hashes.get(topic_id)
+                topic = self._image.topic_by_id(topic_id)
+                if topic is None:
+                    self._hashes.pop(topic_id, None)
+                else:
+                    self._hashes[topic_id] = yield from self._hash(topic)
+                # A topic without a hash is new. Groups that have subscribed to it wait for it.
+                differs |= former is None or former != self._hashes.get(topic_id)
+                yield
+            self._version += differs
+
+    def _take_racks(self, old: ClusterImage, new: ClusterImage) -> frozenset[int]:
+        """Return the brokers that have another rack than before."""
         if old.brokers is new.brokers:
-            return False
+            return frozenset()
         racks = _racks(new)
-        is_other = any(self._racks.get(number) != rack for number, rack in racks.items())
+        moved = frozenset(number for number, rack in racks.items() if self._racks.get(number) != rack)
         self._racks.update(racks)
-        return is_other
+        return moved
 
-    def _hash(self, topic: Topic) -> int:
+    def _hash(self, topic: Topic) -> Steps[_Hashed]:
         digest = blake2b(topic.id + topic.partition_count.to_bytes(4), digest_size=_HASH_BYTES)
+        placed_on: set[int] = set()
         for number in range(topic.partition_count):
             partition = self._image.partitions.get(PartitionId(topic.id, number))
             replicas = () if partition is None else partition.replicas
             digest.update(repr(sorted(self._racks[each] for each in replicas if each in self._racks)).encode())
-        return int.from_bytes(digest.digest())
+            placed_on.update(replicas)
+            if number % _A_STEP == _A_STEP - 1:
+                yield
+        return _Hashed(int.from_bytes(digest.digest()), frozenset(placed_on))
 
 
 def _racks(image: ClusterImage) -> dict[int, str]:
