@@ -14,8 +14,8 @@ import ottla
 
 BETWEEN_S: Final = 0.2
 """Between two rounds of one record for each partition."""
-DELIVERY_S: Final = 30.0
-"""Longer than any harm takes, and no longer than a run can wait whose cluster has gone."""
+DELIVERY_S: Final = 40.0
+"""Longer than a request and any harm take, and no longer than a run can wait whose cluster has gone."""
 _NAME: Final = "writer"
 
 
