@@ -460,10 +460,12 @@ class ListedGroup(_message.Message):
     def __init__(self, group: _Optional[str] = ..., protocol_type: _Optional[str] = ..., state: _Optional[str] = ..., type: _Optional[str] = ..., members: _Optional[int] = ..., shard: _Optional[int] = ..., coordinator: _Optional[int] = ...) -> None: ...
 
 class DescribeGroupsRequest(_message.Message):
-    __slots__ = ("groups",)
+    __slots__ = ("groups", "after_member")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_MEMBER_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
+    after_member: str
+    def __init__(self, groups: _Optional[_Iterable[str]] = ..., after_member: _Optional[str] = ...) -> None: ...
 
 class DescribeGroupsResponse(_message.Message):
     __slots__ = ("error", "groups")
@@ -474,7 +476,7 @@ class DescribeGroupsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[GroupDescription, _Mapping]]] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
-    __slots__ = ("error", "group", "state", "protocol_type", "protocol", "generation", "leader", "members", "shard", "coordinator", "type", "assignment_epoch", "assignor")
+    __slots__ = ("error", "group", "state", "protocol_type", "protocol", "generation", "leader", "members", "shard", "coordinator", "type", "assignment_epoch", "assignor", "has_more")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -488,6 +490,7 @@ class GroupDescription(_message.Message):
     TYPE_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     group: str
     state: str
@@ -501,7 +504,8 @@ class GroupDescription(_message.Message):
     type: str
     assignment_epoch: int
     assignor: str
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., group: _Optional[str] = ..., state: _Optional[str] = ..., protocol_type: _Optional[str] = ..., protocol: _Optional[str] = ..., generation: _Optional[int] = ..., leader: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberDescription, _Mapping]]] = ..., shard: _Optional[int] = ..., coordinator: _Optional[int] = ..., type: _Optional[str] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ...) -> None: ...
+    has_more: bool
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., group: _Optional[str] = ..., state: _Optional[str] = ..., protocol_type: _Optional[str] = ..., protocol: _Optional[str] = ..., generation: _Optional[int] = ..., leader: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberDescription, _Mapping]]] = ..., shard: _Optional[int] = ..., coordinator: _Optional[int] = ..., type: _Optional[str] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., has_more: _Optional[bool] = ...) -> None: ...
 
 class MemberDescription(_message.Message):
     __slots__ = ("member", "client_id", "client_host", "metadata", "assignment", "session_timeout_ms", "rebalance_timeout_ms", "consumer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -70,7 +71,18 @@ def consumer_response(answer: ConsumerHeartbeatAnswer) -> pb.ConsumerHeartbeatRe
     return response
 
 
-def described_consumers(group: ConsumerGroup, settings: ConsumerSettings) -> pb.GroupDescription:
+def described_consumers(
+    group: ConsumerGroup, settings: ConsumerSettings, after: str, most_bytes: int
+) -> pb.GroupDescription:
+    """Describe the group and its members behind `after`, at least one, until they are larger than `most_bytes`."""
+    member_ids = sorted(group.members)
+    member_ids = member_ids[bisect_right(member_ids, after) :]
+    members: list[pb.MemberDescription] = []
+    for member_id in member_ids:
+        members.append(_member(group.members[member_id], group, settings))
+        most_bytes -= members[-1].ByteSize()
+        if most_bytes < 0:
+            break
     return pb.GroupDescription(
         group=group.group_id,
         type=CONSUMER,
@@ -79,7 +91,8 @@ def described_consumers(group: ConsumerGroup, settings: ConsumerSettings) -> pb.
         generation=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor=group.assignor(settings.assignors),
-        members=[_member(member, group, settings) for member in group.members.values()],
+        members=members,
+        has_more=len(members) < len(member_ids),
     )
 
 

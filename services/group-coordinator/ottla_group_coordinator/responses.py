@@ -43,21 +43,22 @@ def type_of(group: AnyGroup) -> str:
     return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
 
 
-def described(shard: GroupShard, group_ids: Sequence[str], most_bytes: int) -> list[pb.GroupDescription]:
-    """Return descriptions of the named groups, in order, until they are larger than `most_bytes` together."""
+def described(shard: GroupShard, group_ids: Sequence[str], after: str, most_bytes: int) -> list[pb.GroupDescription]:
+    """Return descriptions of the named groups, in order, until they are larger than `most_bytes` together. That of the
+    first one goes on behind the member `after`."""
     found: list[pb.GroupDescription] = []
     for group_id in group_ids:
         try:
             group = shard.group(group_id)
             if isinstance(group, ConsumerGroup):
-                description = described_consumers(group, shard.settings.consumer.of(group_id))
+                description = described_consumers(group, shard.settings.consumer.of(group_id), after, most_bytes)
             else:
                 description = _described(group)
         except OttlaError as error:
             description = pb.GroupDescription(group=group_id, error=error_message(error))
         found.append(description)
-        most_bytes -= description.ByteSize()
-        if most_bytes <= 0:
+        most_bytes, after = most_bytes - description.ByteSize(), ""
+        if most_bytes <= 0 or description.has_more:
             break
     return found
 

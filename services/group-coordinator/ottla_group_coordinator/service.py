@@ -350,22 +350,25 @@ class GroupService:
         self, request: pb.DescribeGroupsRequest, context: RequestContext
     ) -> pb.DescribeGroupsResponse:
         """Describe the first groups of the request, at least one, until the response is large. The caller asks for the
-        other groups. Consecutive groups of one shard take one decision."""
+        other groups, and for the other members of the last one. Consecutive groups of one shard take one decision."""
         check_few(len(request.groups), "groups", MOST_GROUPS)
-        response, left_bytes = pb.DescribeGroupsResponse(), _DESCRIBED_BYTES
+        response, after, left_bytes = pb.DescribeGroupsResponse(), request.after_member, _DESCRIBED_BYTES
         for number, group_ids in itertools.groupby(request.groups, self._shards.shard_of):
-            for description in await self._described(number, list(group_ids), left_bytes):
+            for description in await self._described(number, list(group_ids), after, left_bytes):
                 description.shard, description.coordinator = number, self._node_id
                 response.groups.append(description)
                 left_bytes -= description.ByteSize()
-            if left_bytes <= 0:
+            after = ""
+            if left_bytes <= 0 or response.groups[-1].has_more:
                 break
         return response
 
-    async def _described(self, number: int, group_ids: Sequence[str], left_bytes: int) -> list[pb.GroupDescription]:
+    async def _described(
+        self, number: int, group_ids: Sequence[str], after: str, left_bytes: int
+    ) -> list[pb.GroupDescription]:
         try:
             found: list[pb.GroupDescription] = await self._shards.ask_shard(
-                number, lambda shard, now: ShardDecision(described(shard, group_ids, left_bytes)), timeout=_ASK_S
+                number, lambda shard, now: ShardDecision(described(shard, group_ids, after, left_bytes)), timeout=_ASK_S
             )
         except OttlaError as error:
             return [pb.GroupDescription(group=group_id, error=error_message(error)) for group_id in group_ids]

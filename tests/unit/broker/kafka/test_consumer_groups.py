@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from authorization_cells import DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP
-from group_backend import GroupBackend
+from group_backend import SHARDS, GroupBackend
 from guarded import GROUP, TOPIC, TOPIC_ID, GuardedBroker
 
 from ottla_broker.kafka.forwarding import coordinator_calls
@@ -19,6 +19,7 @@ from ottla_core.kafka.messages import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from ottla_core.routing import shard_of
 from ottla_core.security.authorizer_settings import AuthorizerSettings
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -361,3 +362,39 @@ async def test_operations_are_shown_if_they_are_requested() -> None:
     shown = await described_by(GuardedBroker(*acls), with_operations=True)
     assert hidden.authorized_operations == -(2**31)
     assert shown.authorized_operations == 1 << DESCRIBE_GROUP.operation
+
+
+# ---- a large group -------------------------------------------------------------------------------------------------
+
+
+def part(*member_ids: str, group: str = GROUP, has_more: bool = False) -> pb.GroupDescription:
+    members = [
+        pb.MemberDescription(member=pb.Member(member_id=each), consumer=pb.ConsumerMember()) for each in member_ids
+    ]
+    return pb.GroupDescription(group=group, type="consumer", state="Stable", members=members, has_more=has_more)
+
+
+async def test_a_group_that_comes_in_parts_is_described_whole() -> None:
+    parts = [part("m-1", "m-2", has_more=True), part("m-3", has_more=True), part("m-4")]
+    backend = GroupBackend(*(pb.DescribeGroupsResponse(groups=[each]) for each in parts))
+    request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
+    (group,) = (await backend.answer_by_ours(request, ConsumerGroupDescribeResponse, 1)).groups
+    assert [member.member_id for member in group.members] == ["m-1", "m-2", "m-3", "m-4"]
+    assert [asked.after_member for asked in backend.asked] == ["", "m-2", "m-3"]
+
+
+async def test_a_group_whose_next_part_fails_has_the_error_and_the_others_are_described() -> None:
+    others = [name for name in map(str, range(99)) if shard_of(name, SHARDS) == shard_of(GROUP, SHARDS)][:2]
+    failed = pb.GroupDescription(group=GROUP, error=Error(code=ErrorCode.GROUP_ID_NOT_FOUND, message="gone"))
+    backend = GroupBackend(
+        pb.DescribeGroupsResponse(groups=[part("m-1", has_more=True)]),
+        pb.DescribeGroupsResponse(groups=[failed, part("m-9", group=others[0], has_more=True)]),
+        pb.DescribeGroupsResponse(groups=[part("m-8", group=others[0]), part(group=others[1])]),
+    )
+    request = ConsumerGroupDescribeRequest(group_ids=[GROUP, *others])
+    told = (await backend.answer_by_ours(request, ConsumerGroupDescribeResponse, 1)).groups
+    assert [(group.group_id, group.error_code, [m.member_id for m in group.members]) for group in told] == [
+        (GROUP, ErrorCode.GROUP_ID_NOT_FOUND, []),
+        (others[0], 0, ["m-9", "m-8"]),
+        (others[1], 0, []),
+    ]

@@ -62,16 +62,26 @@ async def _by_shard(backend: Backend, groups: list[str]) -> list[list[str]]:
 
 
 async def _describe(backend: Backend, groups: Sequence[str]) -> list[pb.GroupDescription]:
-    """Describe groups of one shard. A coordinator describes only some of the groups in each call."""
+    """Describe groups of one shard. A coordinator describes only some of the groups in each call, and of the last one
+    only some members."""
     described: list[pb.GroupDescription] = []
+    begun: pb.GroupDescription | None = None
     while left := groups[len(described) :]:
-        request = pb.DescribeGroupsRequest(groups=left[:MOST_GROUPS])
+        after = begun.members[-1].member.member_id if begun is not None else ""
+        request = pb.DescribeGroupsRequest(groups=left[:MOST_GROUPS], after_member=after)
         try:
             response = await call(backend, left[0], Group.DESCRIBE_GROUPS, request)
             raise_error(response.error)
             if not response.groups:
                 raise not_available(GROUP)
-            described += response.groups
+            found = list(response.groups)
+            if begun is not None and not found[0].error.code:
+                begun.members.extend(found[0].members)
+                begun.has_more = found[0].has_more
+                found[0] = begun
+            begun = found.pop() if found[-1].has_more else None
+            described += found
         except OttlaError as error:
             described += [pb.GroupDescription(group=group, error=error_message(error)) for group in request.groups]
+            begun = None
     return described
