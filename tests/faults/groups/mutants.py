@@ -25,6 +25,7 @@ from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.shard_log import Call, Check
 from ottla_core.coordination.timers import Moment
 from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.transition import SessionTimer, Transition
 
 
@@ -91,7 +92,7 @@ def _generation_not_counted() -> None:
 def _no_session_after_a_load() -> None:
     """Members' sessions are over when another coordinator takes their group (rule 49)."""
 
-    def decide(group: Group, now: Moment) -> ShardDecision[None]:
+    def decide(group: Group, settings: GroupSettings, now: Moment) -> ShardDecision[None]:
         return ShardDecision(None, timers={SessionTimer(group.group_id, member): now.at for member in group.members})
 
     put_in_place(ottla_group_coordinator.machines.shard, "decide_resume", decide)
