@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import thread_time
 from typing import Any, Final, NamedTuple
 
 from ottla_core.cluster.image import ClusterImage
@@ -16,6 +17,7 @@ from ottla_core.event_loop.slices import Slice
 from ottla_core.event_loop.tasks import end_task
 from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.resource import ResourceType
+from ottla_group_coordinator.machines.consumer.errors import refused_regex
 from ottla_group_coordinator.machines.consumer.regexes import (
     Found,
     ResolveRegexes,
@@ -26,6 +28,7 @@ from ottla_group_coordinator.machines.consumer.regexes import (
     patterns_to_match,
 )
 from ottla_group_coordinator.machines.consumer.requests import Reader
+from ottla_group_coordinator.machines.consumer.shared_names import shared
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto.operation import Operation
@@ -37,6 +40,9 @@ requests of other groups write to it, too."""
 
 _AT_ONCE: Final = 1_000
 """How many patterns one decision takes in at most."""
+
+_MOST_CPU_S: Final = 1.0
+"""How long a pattern may take with all topics. Most take 2 µs for a name."""
 
 _log = logging.getLogger(__name__)
 
@@ -117,24 +123,30 @@ class RegexResolver:
         """Return the topics that the pattern matches, and that the reader may see. Raises
         INVALID_REGULAR_EXPRESSION."""
         expression = compiled(pattern)
-        may_see = self._rights(reader, image)
         names: list[str] = []
+        spent_s, began_at = 0.0, thread_time()
         for name in image.topics:
-            await self._slice.rest()
-            if expression.fullmatch(name.encode()) is not None and may_see(name):
+            if self._slice.is_over:
+                spent_s += thread_time() - began_at
+                if spent_s > _MOST_CPU_S:
+                    raise refused_regex(f"{pattern[:100]!r} takes too long to match with {len(image.topics)} topics")
+                await self._slice.rest()
+                began_at = thread_time()
+            if expression.fullmatch(name.encode()) is not None:
                 names.append(name)
-        return frozenset(names)
+        if reader is not None:
+            names = await self._visible(names, image, reader)
+        return shared(frozenset(names))
 
-    def _rights(self, reader: Reader | None, image: ClusterImage) -> Callable[[str], bool]:
-        if reader is None:
-            return lambda name: True
+    async def _visible(self, names: Sequence[str], image: ClusterImage, reader: Reader) -> list[str]:
         authorizer = self._authorizer(image, sees_unlisted=reader.sees_unlisted)
-
-        def may_see(name: str) -> bool:
+        visible: list[str] = []
+        for name in names:
+            await self._slice.rest()
             decision = authorizer.decide(reader.principal, reader.host, Operation.DESCRIBE, ResourceType.TOPIC, name)
-            return decision.is_allowed
-
-        return may_see
+            if decision.is_allowed:
+                visible.append(name)
+        return visible
 
     def _authorizer(self, image: ClusterImage, *, sees_unlisted: bool) -> Authorizer:
         made = self._authorizers.get(sees_unlisted)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from random import Random
+from time import thread_time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +21,8 @@ from ottla_core.coordination.shard import Entry
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
+from ottla_group_coordinator import regex_resolver
+from ottla_group_coordinator.machines.consumer import regexes
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.records import (
     RegexKey,
@@ -292,6 +297,66 @@ async def test_a_member_whose_matches_no_record_can_hold_is_told_so_and_others_g
     service.shard.sleep(REFRESH_S)
     service.shard.beat("a.*", service.shard.member("a.*").epoch)
     assert not service.shard.asked, "what is refused is not asked for again and again"
+
+
+async def test_a_costly_expression_is_refused_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex_resolver, "_MOST_CPU_S", 0.2)
+    service, chance = Service(), Random(2)
+    for n in range(100):
+        name = "".join(chance.choice("ab") for _ in range(240))
+        service.image = with_topic(service.image, name, 1, number=3 + n)
+    costly = "|".join(f"[ab]*a[ab]{{{n}}}" for n in range(1, 140))
+    for n in range(3):
+        service.shard.beat(f"m{n}", topics=(), regex=f"{costly}|{n}")
+    service.shard.beat("other", group="h", **REGEX)
+    longest_s = 0.0
+
+    async def measure() -> None:
+        nonlocal longest_s
+        while True:
+            began_at = thread_time()
+            await asyncio.sleep(0)
+            longest_s = max(longest_s, thread_time() - began_at)
+
+    measuring = asyncio.create_task(measure())
+    assert await service.resolved() == {}
+    measuring.cancel()
+    assert longest_s < 0.05, "a turn of the loop"
+    assert service.shard.consumers("h").resolved
+    assert service.decided.index("h") < 4, "it waits for one expression of the other group, and not for all"
+    refused = service.shard.beat("m1", service.shard.member("m1").epoch)
+    assert code(refused) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert "takes too long" in refused.message
+
+
+async def test_equal_matches_are_kept_once() -> None:
+    service = Service()
+    for n in range(3):
+        service.shard.beat(f"m{n}", topics=(), regex=f"[tu]|{n}")
+    service.shard.beat("other", group="h", **REGEX)
+    await service.resolved()
+    there = ConsumerShard(service.shard.settings, service.shard.log, service.shard.known)
+    groups = [there.consumers(), service.shard.consumers(), service.shard.consumers("h")]
+    kept = [found.topics for group in groups for found in group.resolved.values()]
+    assert len(kept) == 7
+    assert len({id(topics) for topics in kept}) == 1
+
+
+def test_a_group_whose_matches_are_too_many_refuses_further_ones(
+    shard: ConsumerShard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regexes, "MOST_MATCHES", 3)
+    for member, pattern in (("m1", "[tu]"), ("m2", "t|u"), ("m3", "t"), ("m4", "u")):
+        shard.beat(member, topics=(), regex=pattern)
+        shard.resolve()
+    assert list(shard.consumers().resolved) == ["[tu]", "t|u", "t"]
+    refused = shard.beat("m4", shard.member("m4").epoch)
+    assert code(refused) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    shard.beat("m3", LEAVES)
+    shard.beat("m4", LEAVES)
+    shard.beat("m4", topics=(), regex="u")
+    shard.resolve()
+    assert "u" in shard.consumers().resolved, "a member that joins again tries again"
 
 
 async def test_matches_follow_the_rights_of_their_reader() -> None:

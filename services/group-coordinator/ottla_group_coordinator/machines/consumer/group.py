@@ -30,6 +30,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     TopicMetadataKey,
     encode_consumer_key,
 )
+from ottla_group_coordinator.machines.consumer.shared_names import shared
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState, group_state
 from ottla_group_coordinator.machines.reading import Reading
 
@@ -144,6 +145,8 @@ class ConsumerGroup:
         self._matches: Final[Counter[frozenset[str]]] = Counter()
         self._matched: Final[Counter[str]] = Counter()
         """In how many different `_matches` a topic is."""
+        self._matches_size = 0
+        """How many names the different `_matches` have."""
         self._shared: Final[dict[Subscription, Subscription]] = {}
 
     # ---- what it is ------------------------------------------------------------------------------------------------
@@ -234,7 +237,14 @@ class ConsumerGroup:
 
     def topics_of(self, subscription: Subscription) -> frozenset[str]:
         matches = self.resolved.get(subscription.regex)
-        return subscription.topics if matches is None else subscription.topics | matches.topics
+        if matches is None:
+            return subscription.topics
+        return subscription.topics | matches.topics if subscription.topics else matches.topics
+
+    def has_room_for(self, matches: frozenset[str], most: int) -> bool:
+        """Return whether the matches of the group's expressions would still be at most that many, with these added.
+        Those that are equal count once."""
+        return self._matches[matches] > 0 or self._matches_size + len(matches) <= most
 
     # ---- records ---------------------------------------------------------------------------------------------------
 
@@ -353,7 +363,7 @@ class ConsumerGroup:
                         del self._owners[topic_id]
 
     def _put_resolved(self, pattern: str, value: ResolvedRegex | None) -> None:
-        _put(self.resolved, pattern, value)
+        _put(self.resolved, pattern, None if value is None else value._replace(topics=shared(value.topics)))
         self._look_at_regex(pattern)
 
     def _look_at_regex(self, pattern: str) -> None:
@@ -372,9 +382,11 @@ class ConsumerGroup:
         _put(self._counted, pattern, topics)
         # Many expressions may have the same matches, which count once.
         if former is not None and _add(self._matches, former, -1):
+            self._matches_size -= len(former)
             for topic in sorted(former):
                 _take_one(self._matched, topic)
         if topics is not None and _add(self._matches, topics, 1):
+            self._matches_size += len(topics)
             self._matched.update(topics)
 
     def _count(self, metadata: MemberMetadata, member_id: str, by: int) -> None:

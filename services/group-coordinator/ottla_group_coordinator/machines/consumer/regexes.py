@@ -26,8 +26,12 @@ from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_o
 REFRESH_S: Final = 10.0
 """All patterns of a group are matched again at most this often, as in Kafka."""
 
-_PATTERN_BYTES: Final = 1 << 20
-"""How much memory a compiled pattern may take. A repeated repetition could take any amount."""
+MOST_MATCHES: Final = 1 << 20
+"""How many names the matches of a group have together. Each takes about 50 bytes. Equal matches count once."""
+
+_PATTERN_BYTES: Final = 1 << 18
+"""How much memory a compiled pattern may take. A repeated repetition could take any amount. It also bounds how long one
+name takes, which is 10 ms at worst."""
 
 
 _RECORD_BYTES: Final = 100
@@ -125,15 +129,22 @@ class Found(NamedTuple):
 def decide_resolved(group: ConsumerGroup, found: Found, topics: GroupTopics, now: Moment) -> ShardDecision[None]:
     """Take in matches. Others than before begin an epoch."""
     with Draft(group, now) as draft:
+        refused = dict(found.refused)
         for pattern, names in found.matches.items():
             former = group.resolved.get(pattern)
-            if pattern in group.regexes and (former is None or former.topics != names):
+            if pattern not in group.regexes or (former is not None and former.topics == names):
+                continue
+            if not group.has_room_for(names, MOST_MATCHES):
+                refused[pattern] = (
+                    f"the matches of all expressions of group {group.group_id} are more than {MOST_MATCHES}"
+                )
+            else:
                 draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, found.revision, now.wall_ms))
         # A new expression begins one even if it matches nothing: its member may have read something else before.
         if draft.records():
             draft.begin_epoch(hash_of(group.subscribed_topics(), topics), "an expression matches other topics")
-        if refused := {pattern: why for pattern, why in found.refused.items() if pattern in group.unmatched}:
-            draft.memory.append(RegexesRefused(group.group_id, refused))
+        if unmatched := {pattern: why for pattern, why in refused.items() if pattern in group.unmatched}:
+            draft.memory.append(RegexesRefused(group.group_id, unmatched))
         if found.refreshed is not None:
             draft.memory.append(Refreshed(group.group_id, found.refreshed, now.at))
         return draft.decision(None)
