@@ -138,10 +138,10 @@ class RegexResolver:
             names = await self._visible(names, image, reader)
         return shared(frozenset(names))
 
-    async def _visible(self, names: Sequence[str], image: ClusterImage, reader: Reader) -> list[str]:
+    async def _visible(self, listed: Sequence[str], image: ClusterImage, reader: Reader) -> list[str]:
         authorizer = self._authorizer(image, sees_unlisted=reader.sees_unlisted)
         visible: list[str] = []
-        for name in names:
+        for name in listed:
             await self._slice.rest()
             decision = authorizer.decide(reader.principal, reader.host, Operation.DESCRIBE, ResourceType.TOPIC, name)
             if decision.is_allowed:

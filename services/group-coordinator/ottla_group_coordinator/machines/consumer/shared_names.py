@@ -17,5 +17,5 @@ def shared(names: frozenset[str]) -> frozenset[str]:
     """Return the set that is kept for all that are equal to this one."""
     kept = _KEPT.get(hash(names))
     if kept is None or kept != names:
-        kept = _KEPT[hash(names)] = frozenset(map(intern, names))
+        kept = _KEPT[hash(names)] = frozenset(map(intern, sorted(names)))
     return kept
