@@ -18,6 +18,7 @@ from tests.world.cluster import Cluster, create_topic
 from tests.world.consumer_member import ConsumerMember
 from tests.world.findings import Findings
 from tests.world.group_member import HEARTBEAT_S, SESSION_S, GroupMember, Role
+from tests.world.happenings import Happenings
 from tests.world.owners import Owners
 from tests.world.process import Process
 
@@ -47,6 +48,7 @@ class Seat:
     role: Role
     is_classic: bool
     member: GroupMember | None = None
+    is_vacant: bool = False
 
 
 class Migrations:
@@ -59,6 +61,7 @@ class Migrations:
         self._cluster: Final = cluster
         self.findings: Final = findings
         self._random: Final = random
+        self.happenings: Final = Happenings(cluster.world, findings)
         self._owners: Final = Owners(cluster.world, findings)
         self._numbers: Final = itertools.count()
         self.seats: Final = [
@@ -102,15 +105,28 @@ class Migrations:
         """Have the member leave, and be followed by one of the other protocol."""
         seat.is_classic = not seat.is_classic
         self.findings.counts["members migrated"] += 1
-        if seat.member is not None:
+        if seat.is_vacant:
+            seat.is_vacant = False
+            self._begin(seat)
+        elif seat.member is not None:
             seat.member.leaves = True
 
     def kill(self, seat: Seat, seconds: float) -> None:
         """Kill the member, which is followed by another one."""
-        if seat.member is not None and self._cluster.is_up(seat.host):
-            self._cluster.kill(seat.host)
-            seat.member.on_killed()
+        if self._end(seat):
             self._cluster.world.after(seconds, lambda: self._begin(seat))
+
+    def vacate(self, seat: Seat) -> None:
+        """Kill the member, which is followed by another one when that is to change its protocol."""
+        seat.is_vacant = self._end(seat)
+
+    def _end(self, seat: Seat) -> bool:
+        """Kill the member. Return whether there was one."""
+        if seat.member is None or not self._cluster.is_up(seat.host):
+            return False
+        self._cluster.kill(seat.host)
+        seat.member.on_killed()
+        return True
 
     def pause(self, seat: Seat, seconds: float) -> None:
         """Suspend the member's process. It then goes on where it was."""
@@ -125,12 +141,15 @@ class Migrations:
 
     # ---- the judge -------------------------------------------------------------------------------------------------
 
+    def seats_of(self, group: str) -> list[Seat]:
+        return [seat for seat in self.seats if seat.role.group == group]
+
     def unsettled(self, group: str) -> str:
         """Return why a group is not settled, or an empty text: its members share all partitions."""
-        members = [seat.member for seat in self.seats if seat.role.group == group and self._cluster.is_up(seat.host)]
+        members = [seat.member for seat in self.seats_of(group) if self._cluster.is_up(seat.host)]
         owned = {member.name: sorted(member.owned) for member in members if member is not None}
         shared = sorted(number for numbers in owned.values() for number in numbers)
-        return "" if shared == list(range(PARTITIONS)) else f"its members own {owned}"
+        return "" if not owned or shared == list(range(PARTITIONS)) else f"its members own {owned}"
 
     async def look(self, raw: RawClient) -> str:
         """Judge the groups. Return why that is not possible yet, or an empty text once they were judged."""
@@ -145,9 +164,7 @@ class Migrations:
                 self.findings.violate(f"{group} is not settled {SETTLED_S:.0f} s after the storm: {why}")
             self.findings.counts["groups judged"] += 1
         for seat in self.seats:
-            if seat.member is not None:
-                self._cluster.kill(seat.host)
-                seat.member.on_killed()
+            self._end(seat)
         for group in GROUPS:
             for number in range(PARTITIONS):
                 offset = await self._committed(raw, group, number)

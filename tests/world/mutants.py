@@ -100,6 +100,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "assignments-lost-in-the-upgrade",
                     "assignments-not-replayed",
                     "commit-in-any-epoch",
+                    "downgrades-are-forgotten",
                     "epoch-not-begun",
                     "no-session-of-consumers-after-a-load",
                     "partition-free-before-its-owner-gives-it-up",
@@ -141,6 +142,7 @@ CPU_S: Final = 300.0
 
 _BROKER: Final = "ottla_broker"
 _TXN: Final = "ottla_txn_coordinator"
+_GROUPS: Final = "ottla_group_coordinator.machines"
 RULES_OF_FAULTS: Final = MappingProxyType({**RULES_OF_RECORDS, **RULES_OF_MIGRATIONS})
 
 
@@ -231,6 +233,12 @@ RULES: Final[Mapping[str, Injection]] = MappingProxyType(
         "offline-compaction-up-to-the-high-watermark": instead_of(
             "ottla_stack.log_tools.compact:Compaction._last_stable_offset",
             lambda original, self: self._log.log_end_offset,
+        ),
+        "downgrades-are-forgotten": instead_of(
+            f"{_GROUPS}.shard:decide_resume",
+            lambda original, group, settings, now: original(
+                replace(group, leader=group.leader or next(iter(group.members), None)), settings, now
+            ),
         ),
         "old-generations-commit": instead_of(
             "ottla_group_coordinator.machines.offsets:_check_commit",

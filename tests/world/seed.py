@@ -22,7 +22,6 @@ from tests.world.fibers import StuckError, World
 from tests.world.findings import Findings, kind_of
 from tests.world.forked import ForkError, SpentError, in_a_fork
 from tests.world.growth import PRODUCERS_S, Growth
-from tests.world.happenings import watch_groups
 from tests.world.in_sync import InSync
 from tests.world.ledger import Ledger
 from tests.world.limits import cluster_configs, shrink
@@ -218,7 +217,6 @@ def _live(
     workload: Workload
     if profile == "migrating":
         workload = Migrations(cluster, findings, random)
-        watch_groups(world, findings)
     elif profile in _LEDGERS:
         workload = _ledger(cluster, findings, random, profile, is_crowded=is_crowded, measures_growth=measures_growth)
     else:

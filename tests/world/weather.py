@@ -104,7 +104,7 @@ class Weather:
             else None
         )
         self._member_faults: Final = (
-            MemberFaults(cluster, lambda: self._random, workload, self._kill_for_some_time)
+            MemberFaults(cluster, lambda: self._random, workload, self._kill_for_some_time, self._hold, self._release)
             if isinstance(workload, Migrations)
             else None
         )
@@ -432,6 +432,9 @@ class Weather:
         yield from self._until(self._all_are_in_sync, _WAIT_S)
         self._is_held = self._all_are_in_sync()
         return self._is_held
+
+    def _release(self) -> None:
+        self._is_held = False
 
     def _kill_for_long(self) -> None:
         self._kill(longer=3.0)
