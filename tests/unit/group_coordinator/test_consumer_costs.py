@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from consumer_groups import ConsumerShard, settings
+from consumer_groups import Client, ConsumerShard, settings, settle
 
 from ottla_group_coordinator.machines.consumer.member import LEAVES
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
@@ -47,6 +47,7 @@ def stable_group_of(members: int) -> ConsumerShard:
         for n in range(members):
             member = shard.member(f"m{n}")
             shard.beat(f"m{n}", member.epoch, owned={t: frozenset(e) for t, e in member.current.assigned.items()})
+            shard.assign()
     assert shard.consumers().state.value == "Stable"
     return shard
 
@@ -87,6 +88,32 @@ def test_a_member_that_waits_costs_what_it_waits_for() -> None:
 def test_members_with_one_subscription_share_its_topics() -> None:
     shard = group_of(50, topics=[f"topic{n}" for n in range(100)])
     assert len({id(member.metadata.topics) for member in shard.consumers().members.values()}) == 1
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_memory_holds_once_what_members_have_in_common(is_loaded: bool) -> None:
+    shard = ConsumerShard(settings(assignment_interval_ms=0))
+    for n in range(40):
+        shard.known.put(f"topic{n}", 20)
+    # Every request has texts of its own.
+    topics = [frozenset(f"topic{each}" for each in range(n, n + 20)) for n in range(20)]
+    settle(*(Client(shard, f"m{n}", more={"topics": topics[n]}) for n in range(20)))
+    if is_loaded:
+        shard = cast("ConsumerShard", shard.reloaded())
+    group = shard.consumers()
+    names = [name for member in group.members.values() for name in member.metadata.topics]
+    assert (len(names), len({id(name) for name in names})) == (400, 39)
+    for held in (group.targets.values(), [member.current.assigned for member in group.members.values()]):
+        few = [numbers for partitions in held for numbers in partitions.values() if len(numbers) == 1]
+        assert len(few) > 50
+        assert len({id(numbers) for numbers in few}) <= 20
+
+
+def test_names_go_with_the_last_subscription_that_has_them() -> None:
+    shard = group_of(2, topics=["t", "u"])
+    shard.beat("m0", 2, topics=["t"])
+    shard.beat("m1", LEAVES)
+    assert shard.consumers()._names == {"t": "t"}
 
 
 def test_a_heartbeat_costs_the_same_with_many_expressions() -> None:

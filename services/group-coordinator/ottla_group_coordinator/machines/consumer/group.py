@@ -143,6 +143,8 @@ class ConsumerGroup:
         self._counted: Final[dict[str, frozenset[str]]] = {}
         """The matches that count, of expressions that members have."""
         self._matches: Final[Counter[frozenset[str]]] = Counter()
+        self._names: Final[dict[str, str]] = {}
+        """The one text of each topic's name that all subscriptions share."""
         self._matched: Final[Counter[str]] = Counter()
         """In how many different `_matches` a topic is."""
         self._matches_size = 0
@@ -324,9 +326,7 @@ class ConsumerGroup:
         if former is not None:
             self._count(former.metadata, member_id, -1)
         if metadata is not None:
-            # Members with one subscription share it, or 5,000 of them would hold its topics 5,000 times.
-            subscription = Subscription(metadata.topics, metadata.regex)
-            metadata = metadata._replace(topics=self._shared.get(subscription, subscription).topics)
+            metadata = metadata._replace(topics=self._shared_topics(metadata))
             self.members[member_id] = (former or ConsumerMember(member_id))._replace(metadata=metadata)
             self._count(metadata, member_id, 1)
             if former is None:
@@ -334,6 +334,18 @@ class ConsumerGroup:
         elif former is not None:
             self._release(former)
             del self.members[member_id]
+
+    def _shared_topics(self, metadata: MemberMetadata) -> frozenset[str]:
+        """Return the topics of a member as the group keeps them.
+
+        Members with one subscription share it, or 5,000 of them would hold its topics 5,000 times. Those with another
+        share the names, each of which came with a request of its own.
+        """
+        shared = self._shared.get(Subscription(metadata.topics, metadata.regex))
+        if shared is not None:
+            return shared.topics
+        # A copy of a set takes half the memory of a set that has grown.
+        return frozenset({self._names.get(name, name) for name in metadata.topics})
 
     def _put_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         former = self.members.get(member_id)
@@ -401,7 +413,8 @@ class ConsumerGroup:
         if _add(self.subscriptions, subscription, by):
             _put(self._shared, subscription, subscription if by > 0 else None)
             for topic in sorted(metadata.topics):
-                _add(self._named, topic, by)
+                if _add(self._named, topic, by):
+                    _put(self._names, topic, topic if by > 0 else None)
         if metadata.regex:
             _add(self.regexes, metadata.regex, by)
             self._look_at_regex(metadata.regex)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from ottla_core.model import TopicId
@@ -13,6 +14,32 @@ EpochOfPartition = Mapping[TopicId, Mapping[int, int]]
 
 NO_PARTITIONS: Final[Partitions] = {}
 NO_EPOCHS: Final[EpochOfPartition] = {}
+
+
+_FEW: Final = 8
+"""How many partitions of a topic are few. Most members have few of each."""
+
+_KEPT: Final = 1 << 13
+
+
+def shared(numbers: frozenset[int]) -> frozenset[int]:
+    """Return an equal set. All members that have the same few partitions of some topic share one."""
+    return _kept(numbers) if len(numbers) <= _FEW else numbers
+
+
+def shared_epochs(epochs: Mapping[int, int]) -> Mapping[int, int]:
+    """Return an equal mapping, shared like the sets of `shared`."""
+    return _kept_epochs(tuple(epochs.items())) if len(epochs) <= _FEW else epochs
+
+
+@lru_cache(_KEPT)
+def _kept(numbers: frozenset[int]) -> frozenset[int]:
+    return numbers
+
+
+@lru_cache(_KEPT)
+def _kept_epochs(epochs: tuple[tuple[int, int], ...]) -> Mapping[int, int]:
+    return dict(epochs)
 
 
 def each(partitions: Mapping[TopicId, frozenset[int] | Mapping[int, int]]) -> Iterator[tuple[TopicId, int]]:

@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember, CurrentAssignment
-from ottla_group_coordinator.machines.consumer.partitions import NO_EPOCHS, EpochOfPartition, Partitions, has_any
+from ottla_group_coordinator.machines.consumer.partitions import (
+    NO_EPOCHS,
+    EpochOfPartition,
+    Partitions,
+    has_any,
+    shared_epochs,
+)
 from ottla_group_coordinator.machines.consumer.states import NEXT, MemberEvent, MemberState
 
 
@@ -74,7 +80,8 @@ def _next(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> Curre
                 waits = True
     event = MemberEvent.MUST_WAIT if waits else MemberEvent.RECONCILED
     previous_epoch = current.epoch if current.epoch != goal.epoch else current.previous_epoch
-    return CurrentAssignment(goal.epoch, previous_epoch, NEXT[current.state, event], kept, NO_EPOCHS)
+    assigned = {t: shared_epochs(epochs) for t, epochs in kept.items()}
+    return CurrentAssignment(goal.epoch, previous_epoch, NEXT[current.state, event], assigned, NO_EPOCHS)
 
 
 def _union(some: EpochOfPartition, others: EpochOfPartition) -> EpochOfPartition:

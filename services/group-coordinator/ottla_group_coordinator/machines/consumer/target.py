@@ -25,7 +25,7 @@ from ottla_group_coordinator.machines.consumer.assignors import ASSIGNORS, Assig
 from ottla_group_coordinator.machines.consumer.draft import Draft
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, Subscription, TargetAsked
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
-from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions, count
+from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions, count, shared
 from ottla_group_coordinator.machines.consumer.records import (
     GroupEpoch,
     ResolvedRegex,
@@ -156,6 +156,7 @@ def made_target(work: TargetWork, topics: GroupTopics) -> Steps[MadeTarget]:
         moved += sum(
             len((numbers - former.get(t, frozenset())) & given.get(t, frozenset())) for t, numbers in target.items()
         )
+        target = {t: shared(numbers) for t, numbers in target.items()}
         change = TargetChange(member_id, members[member_id].instance_id, target)
         changes.append((count(target) - count(former), change))
     changes.sort(key=lambda change: change[0])
