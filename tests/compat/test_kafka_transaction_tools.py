@@ -124,7 +124,11 @@ def test_features(cluster: Cluster) -> None:
         ]
         for line in lines
     }
-    assert levels == {"transaction.version": ["0", "2", "2"], "eligible.leader.replicas.version": ["0", "1", "1"]}
+    assert levels == {
+        "transaction.version": ["0", "2", "2"],
+        "group.version": ["0", "1", "1"],
+        "eligible.leader.replicas.version": ["0", "1", "1"],
+    }
 
 
 @pytest.mark.feature(142, 147)
