@@ -34,7 +34,7 @@ from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto.operation import Operation
 
 _ASK_S: Final = 10.0
-_AT_ONCE_BYTES: Final = 1 << 18
+_AT_ONCE_BYTES: Final = 1 << 17
 """One decision takes in matches of this size, or those of one larger pattern. A batch in the log holds more, but the
 requests of other groups write to it, too."""
 
@@ -104,24 +104,25 @@ class RegexResolver:
         for pattern in work.patterns:
             try:
                 async with self._turn:
-                    names = await self._matching(pattern, image, reader)
-                more_bytes = matches_limit(group_id, pattern, names)
-                check_matches(pattern, names, more_bytes, work.most_bytes)
+                    matches = await self._matching(pattern, image, reader)
+                more_bytes = matches_limit(group_id, pattern, matches)
+                check_matches(pattern, matches, more_bytes, work.most_bytes)
             except OttlaError as error:
                 _log.warning("a regular expression of group %s gets no new matches: %s", group_id, error)
-                names, more_bytes = None, 0
+                matches, more_bytes = None, 0
                 found.refused[pattern] = error.message
             if size_bytes + more_bytes > at_once_bytes or len(found.matches) + len(found.refused) >= _AT_ONCE:
                 await self._take_in(group_id, found)
                 found, size_bytes = Found({}, {}, image.revision), 0
-            if names is not None:
-                found.matches[pattern] = names
+            if matches is not None:
+                found.matches[pattern] = matches
                 size_bytes += more_bytes
         await self._take_in(group_id, found._replace(refreshed=version if work.is_refresh else None))
 
     async def _matching(self, pattern: str, image: ClusterImage, reader: Reader | None) -> frozenset[str]:
         """Return the topics that the pattern matches, and that the reader may see. Raises
         INVALID_REGULAR_EXPRESSION."""
+        await self._slice.rest()
         expression = compiled(pattern)
         names: list[str] = []
         spent_s, began_at = 0.0, thread_time()
@@ -138,10 +139,10 @@ class RegexResolver:
             names = await self._visible(names, image, reader)
         return shared(frozenset(names))
 
-    async def _visible(self, listed: Sequence[str], image: ClusterImage, reader: Reader) -> list[str]:
+    async def _visible(self, names: Sequence[str], image: ClusterImage, reader: Reader) -> list[str]:
         authorizer = self._authorizer(image, sees_unlisted=reader.sees_unlisted)
         visible: list[str] = []
-        for name in listed:
+        for name in names:
             await self._slice.rest()
             decision = authorizer.decide(reader.principal, reader.host, Operation.DESCRIBE, ResourceType.TOPIC, name)
             if decision.is_allowed:

@@ -30,7 +30,13 @@ from ottla_group_coordinator.machines.consumer.records import (
     encode_consumer_key,
     encode_consumer_value,
 )
-from ottla_group_coordinator.machines.consumer.regexes import REFRESH_S, ResolveRegexes, patterns_to_match
+from ottla_group_coordinator.machines.consumer.regexes import (
+    REFRESH_S,
+    Found,
+    ResolveRegexes,
+    decide_resolved,
+    patterns_to_match,
+)
 from ottla_group_coordinator.machines.consumer.requests import Reader
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.regex_resolver import RegexResolver
@@ -327,6 +333,35 @@ async def test_a_costly_expression_is_refused_and_holds_nobody_up(monkeypatch: p
     refused = service.shard.beat("m1", service.shard.member("m1").epoch)
     assert code(refused) == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "takes too long" in refused.message
+
+
+async def test_expressions_rest_even_if_there_are_no_topics() -> None:
+    service = Service()
+    service.image = replace(service.image, topics={}, topic_names={})
+    for n in range(2_000):
+        service.shard.beat(f"m{n}", topics=(), regex=f"{'x' * 200}{n}")
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    assert len(await service.resolved()) == 2_000
+    counting.cancel()
+    assert turns > 10
+
+
+def test_refusals_are_forgotten_with_their_expressions(shard: ConsumerShard) -> None:
+    for n in range(10):
+        shard.beat("m1", topics=(), regex=f"t{n}")
+        found = Found({}, {f"t{n}": "it takes too long"}, 1)
+        shard.take(decide_resolved(shard.consumers(), found, shard.known, shard.now))
+        assert code(shard.beat("m1", shard.member("m1").epoch)) == ErrorCode.INVALID_REGULAR_EXPRESSION
+        shard.beat("m1", LEAVES)
+    assert len(shard.consumers().refused) == 1
 
 
 async def test_equal_matches_are_kept_once() -> None:

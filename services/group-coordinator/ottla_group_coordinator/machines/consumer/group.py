@@ -317,7 +317,8 @@ class ConsumerGroup:
             case TargetAsked():
                 self.target_asked = change
             case RegexesRefused():
-                for pattern, reason in change.reasons.items():
+                gone = [pattern for pattern in self.refused if pattern not in self.regexes]
+                for pattern, reason in {**dict.fromkeys(gone), **change.reasons}.items():
                     _put(self.refused, pattern, reason)
                     self._look_at_regex(pattern)
 

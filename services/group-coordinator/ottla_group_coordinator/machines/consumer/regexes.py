@@ -102,7 +102,7 @@ def patterns_to_match(group: ConsumerGroup) -> tuple[str, ...]:
 
 def matches_limit(group_id: str, pattern: str, names: Set[str]) -> int:
     """Return an upper bound of the bytes of the record with these matches. Names of topics are ASCII."""
-    return _RECORD_BYTES + len(group_id.encode()) + len(pattern.encode()) + sum(map(len, names)) + 2 * len(names)
+    return _RECORD_BYTES + len(group_id.encode()) + len(pattern.encode()) + sum(len(name) + 2 for name in names)
 
 
 def check_matches(pattern: str, names: Set[str], size_bytes: int, most_bytes: int) -> None:
