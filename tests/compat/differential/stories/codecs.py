@@ -32,11 +32,20 @@ _TEXT: Final = b"".join(b"%d " % n**3 for n in range(100_000))[: (1 << 20) + 1_0
 
 
 def stored(wire: KafkaWire, topic: str) -> bytes:
-    """All batches of a partition."""
+    """All batches of a partition. Kafka returns those of one segment at a time."""
+    found, offset = b"", 0
+    while records := _fetched(wire, topic, offset):
+        found += records
+        *_, (_, last) = iter_headers(records)
+        offset = last.base_offset + last.last_offset_delta + 1
+    return found
+
+
+def _fetched(wire: KafkaWire, topic: str, offset: int) -> bytes:
     part = FetchRequest.FetchTopic.FetchPartition(
         partition=0,
         current_leader_epoch=-1,
-        fetch_offset=0,
+        fetch_offset=offset,
         last_fetched_epoch=-1,
         log_start_offset=-1,
         partition_max_bytes=1 << 20,
