@@ -10,6 +10,7 @@ from types import FrameType
 import pytest
 from consumer_groups import Client, ConsumerShard, flat, partitions, settings, settle
 
+from ottla_core.errors import OttlaError
 from ottla_core.event_loop.steps import Steps
 from ottla_group_coordinator.machines.consumer import target
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
@@ -192,6 +193,30 @@ def test_a_large_target_is_written_in_parts_and_counts_when_it_is_complete(small
     settle(*members, rounds=20)
     assert [len(flat(member.owned)) for member in members] == [3] * 20
     assert shard.largest_bytes < 1_200
+
+
+def test_a_sole_member_may_have_a_target_and_an_assignment_of_one_record_each() -> None:
+    """They are not in one batch, as they were if the join wrote both."""
+    shard = ConsumerShard(replace(settings(), max_record_bytes=8_000))
+    shard.known.put("t", 900)
+    member = Client(shard, "m1")
+    settle(member)
+    assert len(flat(member.owned)) == 900
+    assert shard.largest_bytes <= 8_000
+
+
+def test_a_target_that_goes_into_no_record_names_the_member_and_changes_nothing(shard: ConsumerShard) -> None:
+    shard.settings = replace(settings(), max_record_bytes=2_000)
+    shard.known.put("t", 900)
+    shard.beat("m1")
+    before = len(shard.log)
+    with pytest.raises(OttlaError, match="member 'm1' of group g is to have 900 partitions"):
+        shard.assign()
+    assert len(shard.log) == before
+    shard.beat("m2")
+    shard.beat("m3")
+    shard.sleep(11)
+    settle(*(Client(shard, f"m{n}", epoch=1) for n in (1, 2, 3)), rounds=20)
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])

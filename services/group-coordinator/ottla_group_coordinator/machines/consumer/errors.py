@@ -79,3 +79,12 @@ def refused_regex(reason: str) -> OttlaError:
         reason,
         hint="use a simpler expression, or one that matches fewer topics",
     )
+
+
+def too_much(group_id: str, member_id: str, partitions: int, most_bytes: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"member {member_id!r} of group {group_id} is to have {partitions} partitions, which do not go into a "
+        f"record of {most_bytes} bytes",
+        hint="run more members, or subscribe to fewer topics",
+    )

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from ottla_core.coordination.shard import Entry
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember, CurrentAssignment, MemberMetadata
-from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions, each
+from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions
 from ottla_group_coordinator.machines.consumer.records import (
     ConsumerKey,
     CurrentKey,
@@ -368,12 +368,12 @@ class ConsumerGroup:
         if member.current.state is MemberState.STABLE:
             _take_one(self._reconciled, member.epoch)
         for partitions in (member.current.assigned, member.current.revoking):
-            for topic_id, number in each(partitions):
+            for topic_id, numbers in partitions.items():
                 owners = self._owners.get(topic_id, {})
-                if owners.get(number) == member.member_id:
+                for number in [n for n in numbers if owners.get(n) == member.member_id]:
                     del owners[number]
-                    if not owners:
-                        del self._owners[topic_id]
+                if not owners:
+                    self._owners.pop(topic_id, None)
 
     def _put_resolved(self, pattern: str, value: ResolvedRegex | None) -> None:
         _put(self.resolved, pattern, None if value is None else value._replace(topics=shared(value.topics)))

@@ -8,6 +8,7 @@ the epoch of the group, the target, and the member's next step towards it. Sourc
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from ottla_core.coordination.shard import Recalled, ShardDecision
@@ -28,6 +29,7 @@ from ottla_group_coordinator.machines.consumer.partitions import (
     EpochOfPartition,
     Partitions,
     are_equal,
+    count,
     each,
     has_all,
     without_epochs,
@@ -311,20 +313,22 @@ def _note_step(draft: Draft, member: ConsumerMember, goal: Goal, topics: GroupTo
         draft.note(Kind.RECONCILED, f"has its assignment of epoch {member.epoch}", member)
         return
     waits = [
-        f"{topics.name(topic_id)}-{number}, which {owner} has"
+        (topic_id, number, owner)
         for topic_id, number in each(goal.partitions)
         if (owner := goal.owner(topic_id, number)) not in (None, member.member_id)
     ]
-    draft.note(Kind.WAITS, f"waits for {_few(waits)}", member)
+    named = [f"{topics.name(topic_id)}-{number}, which {owner} has" for topic_id, number, owner in waits[:_NAMED]]
+    draft.note(Kind.WAITS, f"waits for {_few(named, len(waits))}", member)
 
 
 def _named(partitions: EpochOfPartition, topics: GroupTopics) -> str:
-    return _few([f"{topics.name(t) or 'a deleted topic'}-{number}" for t, number in each(partitions)])
+    first = islice(each(partitions), _NAMED)
+    return _few([f"{topics.name(t) or 'a deleted topic'}-{number}" for t, number in first], count(partitions))
 
 
-def _few(texts: list[str]) -> str:
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return ", ".join(texts[:_NAMED]) + more
+def _few(named: list[str], total: int) -> str:
+    more = f" and {total - len(named)} more" if total > len(named) else ""
+    return ", ".join(named) + more
 
 
 def _session_end(settings: ConsumerSettings, now: Moment) -> float:

@@ -70,14 +70,15 @@ def _next(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> Curre
     # It stays in its epoch until it has given these up: it commits their last offsets in it.
     if revoking and _owns(revoking, owned):
         return current._replace(state=NEXT[current.state, MemberEvent.MUST_REVOKE], assigned=kept, revoking=revoking)
-    waits = False
+    waits, owner = False, goal.owner
+    # What the member itself has just given up is free for it.
+    takes = (None, member.member_id)
     for topic_id, numbers in target.items():
-        for number in numbers - kept.get(topic_id, {}).keys():
-            # What the member itself has just given up is free for it.
-            if goal.owner(topic_id, number) in (None, member.member_id):
-                kept.setdefault(topic_id, {})[number] = goal.epoch
-            else:
-                waits = True
+        wanted = numbers - kept.get(topic_id, {}).keys()
+        free = [number for number in wanted if owner(topic_id, number) in takes]
+        if free:
+            kept.setdefault(topic_id, {}).update(dict.fromkeys(free, goal.epoch))
+        waits |= len(free) < len(wanted)
     event = MemberEvent.MUST_WAIT if waits else MemberEvent.RECONCILED
     previous_epoch = current.epoch if current.epoch != goal.epoch else current.previous_epoch
     assigned = {t: shared_epochs(epochs) for t, epochs in kept.items()}

@@ -21,6 +21,7 @@ from ottla_core.coordination.timers import Moment
 from ottla_core.event_loop.steps import Steps, finished
 from ottla_core.model import TopicId
 from ottla_core.plural import counted
+from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.assignors import ASSIGNORS, AssignedMember
 from ottla_group_coordinator.machines.consumer.draft import Draft
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, Subscription, TargetAsked
@@ -217,7 +218,10 @@ def _write(draft: Draft, made: MadeTarget, start: int, settings: GroupSettings) 
         # The member may have gone, or come back under another id.
         member = group.members.get(change.member_id) or group.by_instance(change.instance_id)
         if member is not None:
-            left_bytes -= draft.write(TargetKey(group.group_id, member.member_id), change.target)
+            size_bytes = draft.write(TargetKey(group.group_id, member.member_id), change.target)
+            if size_bytes > settings.max_record_bytes:
+                raise errors.too_much(group.group_id, member.member_id, count(change.target), settings.max_record_bytes)
+            left_bytes -= size_bytes
     draft.write(TargetEpochKey(group.group_id), TargetEpoch(made.epoch.epoch, draft.now.wall_ms))
     draft.note(Kind.TARGET, f"{made.assignor} assigned to {counted(made.members, 'member')}", moved=made.moved)
     return None
