@@ -60,6 +60,12 @@ _LEAST_IN_100_SEEDS: Final = {
     "cuts to the start": 2,
     "repeats": 40,
     "long rests": 1,
+    "groups judged": 6,
+    "groups migrated": 10,
+    "takeovers amid a migration": 5,
+    "revocations": 3,
+    "tenures": 55,
+    "old commits": 6,
 }
 """About half of what sixty seeds had, so that weather that no longer does its work is noticed."""
 _FEW_STEPS: Final = 30
