@@ -74,11 +74,11 @@ def _next(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> Curre
     # What the member itself has just given up is free for it.
     takes = (None, member.member_id)
     for topic_id, numbers in target.items():
-        wanted = numbers - kept.get(topic_id, {}).keys()
-        free = [number for number in wanted if owner(topic_id, number) in takes]
+        missing = sorted(numbers - kept.get(topic_id, {}).keys())
+        free = [number for number in missing if owner(topic_id, number) in takes]
         if free:
             kept.setdefault(topic_id, {}).update(dict.fromkeys(free, goal.epoch))
-        waits |= len(free) < len(wanted)
+        waits |= len(free) < len(missing)
     event = MemberEvent.MUST_WAIT if waits else MemberEvent.RECONCILED
     previous_epoch = current.epoch if current.epoch != goal.epoch else current.previous_epoch
     assigned = {t: shared_epochs(epochs) for t, epochs in kept.items()}
