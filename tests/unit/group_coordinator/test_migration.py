@@ -194,6 +194,34 @@ def test_a_static_member_changes_its_protocol_and_keeps_its_partitions(shard: Co
 # ---- classic members in a consumer group ----------------------------------------------------------------------------
 
 
+def test_an_upgrade_by_a_static_member_does_not_forget_the_rebalance_that_is_under_way(shard: ConsumerShard) -> None:
+    _, b = classic_group(shard, assigned(0, 1), assigned(2, 3), static=True)
+    generation = shard.group().generation
+    assert shard.join(fresh_id="c", key="c") is WAITS
+    new = Client(shard, "new", more={"instance_id": "i0"})
+    new.beat()
+    assert code(shard.answers["c"]) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = shard.join("c", key="again")
+    synced = shard.sync("c", joined.generation, key="synced")
+    newcomer = ClassicClient(shard, "c", joined.generation, set(decode_assignment(synced.assignment).partitions))
+    other = ClassicClient(shard, b, generation, {TopicPartition("t", 2), TopicPartition("t", 3)})
+    for _ in range(6):
+        newcomer.go_on()
+        other.go_on()
+        new.beat()
+        new.settle()
+    assert newcomer.owned
+    classic = [p.partition for p in newcomer.owned | other.owned]
+    assert sorted([*classic, *(number for _, number in flat(new.owned))]) == [0, 1, 2, 3]
+
+
+def test_an_upgrade_by_a_static_member_assigns_what_the_leader_has_not(shard: ConsumerShard) -> None:
+    classic_group(shard, assigned(0, 1), assigned(2), static=True)
+    shard.beat("new", instance_id="i0")
+    targets = [flat(target) for target in shard.consumers().targets.values()]
+    assert sorted(number for target in targets for _, number in target) == [0, 1, 2, 3]
+
+
 def mixed(shard: ConsumerShard) -> tuple[ClassicClient, Client]:
     (a,) = classic_group(shard, assigned(0, 1, 2, 3))
     old, new = ClassicClient(shard, a, 1, {TopicPartition("t", n) for n in range(4)}), Client(shard, "new")

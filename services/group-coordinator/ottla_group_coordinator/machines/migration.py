@@ -49,7 +49,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     encode_consumer_key,
 )
 from ottla_group_coordinator.machines.consumer.states import MemberState
-from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.members import Member
@@ -115,8 +115,9 @@ def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSe
                 draft.effects.append(Resolve(waiting, rebalance_in_progress(group.group_id)))
         _take_over(draft, member, classic, topics)
     draft.timers[RebalanceTimer(group.group_id)] = None
-    topics_hash = hash_of(group.subscribed_topics(), topics)
-    draft.write(GroupEpochKey(group.group_id), GroupEpoch(first_epoch(classic), topics_hash, draft.now.wall_ms))
+    # No hash of topics is written, so the join that follows begins an epoch even if a static member has only come back.
+    # Its target takes the place of a rebalance that was under way, and of what the leader has not assigned.
+    draft.write(GroupEpochKey(group.group_id), GroupEpoch(first_epoch(classic), created_ms=draft.now.wall_ms))
     draft.write(TargetEpochKey(group.group_id), TargetEpoch(first_epoch(classic)))
     draft.add(classic_tombstone(group.group_id))
     size_bytes = size_limit(draft.records())
