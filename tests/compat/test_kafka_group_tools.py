@@ -14,6 +14,7 @@ from uuid import UUID
 
 import confluent_kafka
 import pytest
+from peers import security
 from peers.client import Rec
 from peers.kafka.tools import run_tool
 from tests.compat.cells import SDK, TOOLS
@@ -171,7 +172,12 @@ def test_verifiable_consumer_of_the_consumer_protocol(cluster: Cluster, topic: s
 def test_a_consumer_group_is_listed_and_described(cluster: Cluster, topic: str) -> None:
     name = next(_names)
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": name, "group.protocol": "consumer"}
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            **security.librdkafka(),
+            "group.id": name,
+            "group.protocol": "consumer",
+        }
     )
     consumer.subscribe([topic])
     try:
