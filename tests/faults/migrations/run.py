@@ -85,8 +85,8 @@ class MigrationRun(FaultRun[MigrationResult]):
         self.nemesis.fleet, self.nemesis.roles, self.nemesis.topic_partitions = fleet, row.roles, row.partitions
         fleet.begin(row.roles)
         self._writer.start(self.cluster.bootstrap, TOPIC, row.partitions)
-        # A JVM may take its time to begin, and only then the groups have theirs to settle. The groups are not settled if a
-        # member never gets partitions.
+        # A JVM may take its time to begin, and only then the groups have theirs to settle. If a member never gets
+        # partitions, they are not settled.
         with suppress(TimeoutError):
             until(lambda: self._all_joined() or self.nemesis.caught(), "every member to begin", _START_LIMIT_S)
         self.nemesis.until_settled("the start")

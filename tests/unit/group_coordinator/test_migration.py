@@ -404,6 +404,18 @@ def test_the_rebalance_of_a_downgrade_outlives_its_coordinator(shard: ConsumerSh
     assert shard.heartbeat(old.member_id, joined.generation) is None
 
 
+def test_a_member_that_has_not_joined_since_a_downgrade_keeps_what_it_reads_in_an_upgrade(shard: ConsumerShard) -> None:
+    (a,) = classic_group(shard, assigned(0, 1, 2, 3))
+    first = Client(shard, "first")
+    first.beat()
+    assert len(flat(shard.consumers().targets[a])) == 2
+    first.leave()
+    assert shard.group().state is GroupState.PREPARING_REBALANCE
+    answer = Client(shard, "second").beat()
+    assert answer.assignment == {}
+    assert {number for _, number in flat(shard.consumers().members[a].current.assigned)} == {0, 1, 2, 3}
+
+
 def test_the_history_of_a_downgrade_begins_with_its_cause(shard: ConsumerShard) -> None:
     old, new = mixed(shard)
     before = len(shard.events())

@@ -35,6 +35,7 @@ from ottla_group_coordinator.machines.consumer.partitions import (
     Partitions,
     count,
     each,
+    union,
     without_epochs,
 )
 from ottla_group_coordinator.machines.consumer.records import (
@@ -259,7 +260,7 @@ def _may_be_written(group: ConsumerGroup, most_bytes: int) -> bool:
             return False
         most_bytes -= _LEAST_BYTES_OF_MEMBER + sum(map(len, names)) + 3 * len(group.group_id + member.member_id)
         most_bytes -= min((len(data) for _, data in classic.protocols), default=0)
-        most_bytes -= _PARTITION_BYTES * count(group.target(member.member_id))
+        most_bytes -= _PARTITION_BYTES * (count(member.current.assigned) + count(member.current.revoking))
         if most_bytes < 0:
             return False
     return True
@@ -270,13 +271,15 @@ def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:
     join (`decide_resume`)."""
     classic = Group(group.group_id, GroupState.STABLE, PROTOCOL_TYPE, group.epoch)
     for member in group.members.values():
-        classic.members.put(_classic_member(member, group, topics))
+        classic.members.put(_classic_member(member, topics))
     classic.protocol = classic.members.vote()
     return classic
 
 
-def _classic_member(member: ConsumerMember, group: ConsumerGroup, topics: GroupTopics) -> Member:
-    metadata = member.metadata
+def _classic_member(member: ConsumerMember, topics: GroupTopics) -> Member:
+    """Return the member with all that it still owns. Its target may be less: if the group is upgraded before the member
+    has joined again, what is left out would be given to others."""
+    metadata, current = member.metadata, member.current
     assert metadata.classic is not None
     return Member(
         member.member_id,
@@ -286,5 +289,5 @@ def _classic_member(member: ConsumerMember, group: ConsumerGroup, topics: GroupT
         metadata.rebalance_timeout_ms,
         metadata.classic.session_timeout_ms,
         dict(metadata.classic.protocols),
-        named_partitions(group.target(member.member_id), topics),
+        named_partitions(without_epochs(union(current.assigned, current.revoking)), topics),
     )

@@ -66,6 +66,11 @@ def has_any(partitions: EpochOfPartition, some: Partitions) -> bool:
     return any(not numbers.isdisjoint(partitions.get(topic_id, {})) for topic_id, numbers in some.items())
 
 
+def union(some: EpochOfPartition, others: EpochOfPartition) -> EpochOfPartition:
+    """Return the partitions that are in either. One that is in both has the epoch that `others` say."""
+    return {t: {**some.get(t, {}), **others.get(t, {})} for t in (*some, *(t for t in others if t not in some))}
+
+
 def are_equal(partitions: EpochOfPartition, others: Mapping[TopicId, frozenset[int] | Mapping[int, int]]) -> bool:
     """Return whether both are the same partitions, whatever their epochs."""
     return count(partitions) == count(others) and all(

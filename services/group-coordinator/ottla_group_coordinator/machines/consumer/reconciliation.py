@@ -18,6 +18,7 @@ from ottla_group_coordinator.machines.consumer.partitions import (
     Partitions,
     has_any,
     shared_epochs,
+    union,
 )
 from ottla_group_coordinator.machines.consumer.states import NEXT, MemberEvent, MemberState
 
@@ -52,7 +53,7 @@ def _without_unread(current: CurrentAssignment, goal: Goal, owned: Partitions | 
     if not unread:
         return current
     assigned = {t: epochs for t, epochs in current.assigned.items() if t not in unread}
-    revoking = _union(current.revoking, unread)
+    revoking = union(current.revoking, unread)
     if not _owns(revoking, owned):
         return current._replace(assigned=assigned)
     return current._replace(state=NEXT[current.state, MemberEvent.MUST_REVOKE], assigned=assigned, revoking=revoking)
@@ -83,7 +84,3 @@ def _next(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> Curre
     previous_epoch = current.epoch if current.epoch != goal.epoch else current.previous_epoch
     assigned = {t: shared_epochs(epochs) for t, epochs in kept.items()}
     return CurrentAssignment(goal.epoch, previous_epoch, NEXT[current.state, event], assigned, NO_EPOCHS)
-
-
-def _union(some: EpochOfPartition, others: EpochOfPartition) -> EpochOfPartition:
-    return {t: {**some.get(t, {}), **others.get(t, {})} for t in (*some, *(t for t in others if t not in some))}
