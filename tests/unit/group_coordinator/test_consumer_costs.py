@@ -109,13 +109,6 @@ def test_memory_holds_once_what_members_have_in_common(is_loaded: bool) -> None:
         assert len({id(numbers) for numbers in few}) <= 20
 
 
-def test_names_go_with_the_last_subscription_that_has_them() -> None:
-    shard = group_of(2, topics=["t", "u"])
-    shard.beat("m0", 2, topics=["t"])
-    shard.beat("m1", LEAVES)
-    assert shard.consumers()._names == {"t": "t"}
-
-
 def test_a_heartbeat_costs_the_same_with_many_expressions() -> None:
     few, many = (ConsumerShard(settings(assignment_interval_ms=10_000)) for _ in range(2))
     for shard, members in ((few, 3), (many, 1_000)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from enum import Enum
+from sys import intern
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ottla_core.coordination.shard import Entry
@@ -143,8 +144,6 @@ class ConsumerGroup:
         self._counted: Final[dict[str, frozenset[str]]] = {}
         """The matches that count, of expressions that members have."""
         self._matches: Final[Counter[frozenset[str]]] = Counter()
-        self._names: Final[dict[str, str]] = {}
-        """The one text of each topic's name that all subscriptions share."""
         self._matched: Final[Counter[str]] = Counter()
         """In how many different `_matches` a topic is."""
         self._matches_size = 0
@@ -346,7 +345,7 @@ class ConsumerGroup:
         if shared is not None:
             return shared.topics
         # A copy of a set takes half the memory of a set that has grown.
-        return frozenset({self._names.get(name, name) for name in metadata.topics})
+        return frozenset({intern(name) for name in metadata.topics})
 
     def _put_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         former = self.members.get(member_id)
@@ -414,8 +413,7 @@ class ConsumerGroup:
         if _add(self.subscriptions, subscription, by):
             _put(self._shared, subscription, subscription if by > 0 else None)
             for topic in sorted(metadata.topics):
-                if _add(self._named, topic, by):
-                    _put(self._names, topic, topic if by > 0 else None)
+                _add(self._named, topic, by)
         if metadata.regex:
             _add(self.regexes, metadata.regex, by)
             self._look_at_regex(metadata.regex)
