@@ -22,9 +22,11 @@ const (
 	committedByHand   = 0
 	rebalanceByHandMs = 10_000
 	beatByHand        = 300 * time.Millisecond
+	heldByHand        = time.Second
 )
 
-// byHand is a member of the consumer protocol without a client: it reads nothing, and commits where it must not.
+// byHand is a member of the consumer protocol without a client: it reads nothing, gives partitions up late, and commits
+// where it must not.
 type byHand struct {
 	client  *kgo.Client
 	options Options
@@ -34,6 +36,8 @@ type byHand struct {
 	epoch   int32
 	topic   [16]byte
 	had     map[int32]int32 // the partitions that it has, with the epoch in which it had them last
+	given   map[int32]bool  // those that it is to have, as it was told last
+	toldAt  time.Time       // when it was told
 	givenUp map[int32]int32 // those that it has given up, and whose commits are not tried yet
 }
 
@@ -83,6 +87,7 @@ func (b *byHand) beat() {
 		b.tell.Lost(slices.Collect(maps.Keys(b.had)))
 		maps.Copy(b.givenUp, b.had)
 		clear(b.had)
+		clear(b.given)
 		b.epoch = joins
 	}
 }
@@ -105,7 +110,7 @@ func (b *byHand) heartbeat() (*kmsg.ConsumerGroupHeartbeatResponse, error) {
 	return asked.RequestWith(ctx, b.client)
 }
 
-// take over what the coordinator says that it is to have.
+// take notes what the coordinator says that it is to have, and has it.
 func (b *byHand) take(answer *kmsg.ConsumerGroupHeartbeatResponse) {
 	before := b.epoch
 	b.epoch = answer.MemberEpoch
@@ -117,27 +122,31 @@ func (b *byHand) take(answer *kmsg.ConsumerGroupHeartbeatResponse) {
 				given[partition] = true
 			}
 		}
-		var assigned, revoked []int32
-		for partition := range b.had {
-			if !given[partition] {
-				revoked = append(revoked, partition)
-				b.givenUp[partition] = before
-				delete(b.had, partition)
-			}
+		if !maps.Equal(given, b.given) {
+			b.given, b.toldAt = given, time.Now()
 		}
-		for partition := range given {
-			if _, there := b.had[partition]; !there {
-				assigned = append(assigned, partition)
-				delete(b.givenUp, partition)
-			}
-			b.had[partition] = b.epoch
+	}
+	var assigned, revoked []int32
+	for partition := range b.had {
+		// It holds on to what it is to give up, as a client does that has records to finish. Nobody else may have it yet.
+		if !b.given[partition] && time.Since(b.toldAt) >= heldByHand {
+			revoked = append(revoked, partition)
+			b.givenUp[partition] = before
+			delete(b.had, partition)
 		}
-		if len(revoked) > 0 {
-			b.tell.Revoked(revoked)
+	}
+	for partition := range b.given {
+		if _, there := b.had[partition]; !there {
+			assigned = append(assigned, partition)
+			delete(b.givenUp, partition)
 		}
-		if len(assigned) > 0 {
-			b.tell.Assigned(assigned)
-		}
+		b.had[partition] = b.epoch
+	}
+	if len(revoked) > 0 {
+		b.tell.Revoked(revoked)
+	}
+	if len(assigned) > 0 {
+		b.tell.Assigned(assigned)
 	}
 }
 
