@@ -155,6 +155,7 @@ def test_a_full_group_takes_no_further_member() -> None:
     assert shard.beat("m1", 2).epoch == 2
 
 
+@pytest.mark.story("static-member-is-kept-out-of-its-full-group")
 def test_a_static_member_comes_back_into_a_full_group() -> None:
     shard = ConsumerShard(settings(max_size=1))
     shard.beat("m1", instance_id="i")

@@ -165,6 +165,7 @@ def test_offsets_of_topics_that_no_member_reads_expire(shard: ConsumerShard) -> 
     assert shard.consumers().members
 
 
+@pytest.mark.story("offsets-expire-before-there-are-matches")
 def test_nothing_expires_while_an_expression_has_no_matches(shard: ConsumerShard) -> None:
     first = Client(shard, "m1", more={"topics": frozenset(), "regex": "t.*"})
     settle(first)
@@ -186,6 +187,7 @@ def test_nothing_expires_while_an_expression_has_no_matches(shard: ConsumerShard
     assert not shard.machine.offsets("g")
 
 
+@pytest.mark.story("offsets-expire-before-there-are-matches")
 def test_no_offset_is_deleted_while_an_expression_has_no_matches(shard: ConsumerShard) -> None:
     shard.beat("m1")
     commit(shard, "m1", 2)

@@ -99,6 +99,7 @@ def test_a_new_expression_that_matches_nothing_leaves_its_members_partitions_to_
     assert (first.owned, second.owned) == ({}, partitions(t=range(4), u=range(4)))
 
 
+@pytest.mark.story("failed-refresh-is-not-repeated")
 def test_a_refresh_that_fails_is_repeated_after_ten_seconds(shard: ConsumerShard) -> None:
     member = Client(shard, "m1", more={"topics": frozenset(), "regex": "[a-z]"})
     settle(member)
@@ -159,6 +160,7 @@ def test_matches_go_with_the_last_member_that_has_the_expression(shard: Consumer
     assert not shard.consumers()._matched
 
 
+@pytest.mark.story("matches-without-a-member")
 def test_matches_go_with_a_member_whose_id_a_static_member_comes_back_with(shard: ConsumerShard) -> None:
     static = Client(shard, "m1", more={**REGEX, "instance_id": "i"})
     other = Client(shard, "m2", more={"topics": frozenset(), "regex": "t"})
@@ -287,6 +289,7 @@ async def test_matches_that_do_not_go_into_one_batch_together_are_taken_in_one_a
     )
 
 
+@pytest.mark.story("one-expression-takes-others-along")
 async def test_a_member_whose_matches_no_record_can_hold_is_told_so_and_others_get_theirs() -> None:
     service = Service()
     service.add_topics("abc", 40, name_bytes=200)
@@ -305,6 +308,7 @@ async def test_a_member_whose_matches_no_record_can_hold_is_told_so_and_others_g
     assert not service.shard.asked, "what is refused is not asked for again and again"
 
 
+@pytest.mark.story("costly-expression-stalls-a-coordinator")
 async def test_a_costly_expression_is_refused_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regex_resolver, "_MOST_CPU_S", 0.2)
     service, chance = Service(), Random(2)
@@ -394,6 +398,7 @@ def test_a_group_whose_matches_are_too_many_refuses_further_ones(
     assert "u" in shard.consumers().resolved, "a member that joins again tries again"
 
 
+@pytest.mark.story("matches-of-former-acls")
 async def test_matches_follow_the_rights_of_their_reader() -> None:
     service, reader = Service(), Reader("User:alice", "10.0.0.1")
     service.allow("u", revision=1)

@@ -129,6 +129,7 @@ async def test_a_member_joins_and_goes_on(coordinator: Coordinator) -> None:
     assert went_on.member_epoch == 2
 
 
+@pytest.mark.story("large-target-is-made-in-one-turn")
 async def test_the_target_of_a_large_group_is_made_beside_it(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

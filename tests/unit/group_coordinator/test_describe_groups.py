@@ -72,6 +72,7 @@ async def test_a_large_response_has_only_the_first_groups(
     assert len(await Coordinator().describe(0, 3, 1, 4)) == count
 
 
+@pytest.mark.story("large-consumer-group-in-one-message")
 async def test_a_large_consumer_group_is_described_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "_DESCRIBED_BYTES", 1_500)
     coordinator = Coordinator()

@@ -194,6 +194,7 @@ def test_a_static_member_changes_its_protocol_and_keeps_its_partitions(shard: Co
 # ---- classic members in a consumer group ----------------------------------------------------------------------------
 
 
+@pytest.mark.story("upgrade-forgets-a-rebalance")
 def test_an_upgrade_by_a_static_member_does_not_forget_the_rebalance_that_is_under_way(shard: ConsumerShard) -> None:
     _, b = classic_group(shard, assigned(0, 1), assigned(2, 3), static=True)
     generation = shard.group().generation
@@ -215,6 +216,7 @@ def test_an_upgrade_by_a_static_member_does_not_forget_the_rebalance_that_is_und
     assert sorted([*classic, *(number for _, number in flat(new.owned))]) == [0, 1, 2, 3]
 
 
+@pytest.mark.story("upgrade-forgets-a-rebalance")
 def test_an_upgrade_by_a_static_member_assigns_what_the_leader_has_not(shard: ConsumerShard) -> None:
     classic_group(shard, assigned(0, 1), assigned(2), static=True)
     shard.beat("new", instance_id="i0")
@@ -236,6 +238,7 @@ def mixed(shard: ConsumerShard) -> tuple[ClassicClient, Client]:
 LONG = "ä" * 20_000
 
 
+@pytest.mark.story("classic-member-with-a-name-too-long")
 @pytest.mark.parametrize(
     "more",
     [
@@ -258,6 +261,7 @@ def test_a_join_with_a_name_that_no_record_can_hold_is_refused_by_groups_of_both
     assert len(shard.log) == before
 
 
+@pytest.mark.story("classic-member-with-any-session-timeout")
 @pytest.mark.parametrize("timeout_ms", [0, 5_999, 1_800_001, 2**31 - 1])
 def test_a_session_timeout_outside_the_bounds_is_refused_by_groups_of_both_protocols(
     shard: ConsumerShard, timeout_ms: int
@@ -385,6 +389,7 @@ def test_without_the_last_member_of_the_consumer_protocol_a_group_is_a_classic_o
     assert list(there.group().members) == [old.member_id]
 
 
+@pytest.mark.story("rebalance-of-a-downgrade-is-forgotten")
 def test_the_rebalance_of_a_downgrade_outlives_its_coordinator(shard: ConsumerShard) -> None:
     old, new = mixed(shard)
     new.leave()
@@ -404,6 +409,7 @@ def test_the_rebalance_of_a_downgrade_outlives_its_coordinator(shard: ConsumerSh
     assert shard.heartbeat(old.member_id, joined.generation) is None
 
 
+@pytest.mark.story("downgrade-writes-targets")
 def test_a_member_that_has_not_joined_since_a_downgrade_keeps_what_it_reads_in_an_upgrade(shard: ConsumerShard) -> None:
     (a,) = classic_group(shard, assigned(0, 1, 2, 3))
     first = Client(shard, "first")
@@ -483,6 +489,7 @@ def test_a_downgrade_that_does_not_go_into_a_batch_leaves_a_consumer_group() -> 
     assert len(old.owned) == 4
 
 
+@pytest.mark.story("refused-downgrade-is-tried-again-and-again")
 def test_a_refused_downgrade_is_tried_again_when_another_member_of_the_consumer_protocol_goes(
     shard: ConsumerShard,
 ) -> None:

@@ -1,0 +1,153 @@
+"""Consumer groups: how they migrate, what their regular expressions match, and how large they may be."""
+
+from __future__ import annotations
+
+from tests.regressions.injection import constant, instead_of, skipped
+from tests.regressions.story import Story
+
+_COORDINATOR = "ottla_group_coordinator"
+_MACHINES = f"{_COORDINATOR}.machines"
+_CONSUMER = f"{_MACHINES}.consumer"
+
+
+class _EndlessSlice:
+    is_over = False
+
+    async def rest(self):
+        pass
+
+
+def _with_a_leader(original, group, topics):
+    classic = original(group, topics)
+    classic.leader = next(iter(classic.members))
+    return classic
+
+
+def _unchecked_by_a_consumer_group(original, shard, group_id, request, now):
+    from ottla_group_coordinator.machines.consumer.classic_members import decide_join_of_classic
+
+    group = shard.consumer_group(group_id)
+    if group is None:
+        return original(shard, group_id, request, now)
+    return decide_join_of_classic(group, request, shard.topics, shard.settings, now)
+
+
+def _as_if_none_was_classic(original, draft, members, *rest):
+    original(draft, [each._replace(metadata=each.metadata._replace(classic=None)) for each in members], *rest)
+
+
+def _with_targets(original, group, topics):
+    from ottla_group_coordinator.machines.migration import named_partitions
+
+    classic = original(group, topics)
+    for member in list(classic.members.values()):
+        target = named_partitions(group.target(member.member_id), topics)
+        classic.members.put(member._replace(assignment=target))
+    return classic
+
+
+def _with_the_hash_of_topics(original, draft, classic, topics, settings):
+    from ottla_group_coordinator.machines.consumer.records import GroupEpochKey
+    from ottla_group_coordinator.machines.consumer.topics import hash_of
+
+    original(draft, classic, topics, settings)
+    topics_hash = hash_of(classic.subscribed_topics(), topics)
+    draft.write(GroupEpochKey(classic.group_id), draft.group.group_epoch._replace(topics_hash=topics_hash))
+
+
+def _without_acls(original, self, old, new):
+    version = self._matches_version
+    original(self, old, new)
+    if old.topic_names is new.topic_names:
+        self._matches_version = version
+
+
+STORIES = (
+    Story(
+        "rebalance-of-a-downgrade-is-forgotten",
+        "A coordinator went down after a downgrade: its successor began no rebalance, and partitions had no reader",
+        instead_of(f"{_MACHINES}.migration:_classic", _with_a_leader),
+    ),
+    Story(
+        "classic-member-with-a-name-too-long",
+        "A classic member joined a consumer group with a name that no record holds: each later downgrade failed",
+        instead_of(f"{_MACHINES}.dispatch:decide_join_request", _unchecked_by_a_consumer_group),
+    ),
+    Story(
+        "classic-member-with-any-session-timeout",
+        "A consumer group took classic members with session timeouts that no classic group takes",
+        instead_of(f"{_MACHINES}.dispatch:decide_join_request", _unchecked_by_a_consumer_group),
+    ),
+    Story(
+        "refused-downgrade-is-tried-again-and-again",
+        "A downgrade that was too large was tried again at each join and leave of a classic member, 0.2 s each time",
+        instead_of(f"{_CONSUMER}.departure:remove", _as_if_none_was_classic),
+    ),
+    Story(
+        "downgrade-writes-targets",
+        "A downgrade wrote the target of each member: an upgrade soon after gave others what the members still read",
+        instead_of(f"{_MACHINES}.migration:_classic", _with_targets),
+    ),
+    Story(
+        "upgrade-forgets-a-rebalance",
+        "A static member upgraded its group during a rebalance: partitions that nobody had stayed without a reader",
+        instead_of(f"{_MACHINES}.migration:upgrade", _with_the_hash_of_topics),
+    ),
+    Story(
+        "static-member-is-kept-out-of-its-full-group",
+        "A static member that restarted could not return to its place in a full consumer group",
+        instead_of(
+            f"{_CONSUMER}.heartbeat:check_room",
+            lambda original, group, member_id, instance_id, settings: original(group, member_id, None, settings),
+        ),
+    ),
+    Story(
+        "matches-of-former-acls",
+        "What a regular expression matched stayed as it was when ACLs changed",
+        instead_of(f"{_CONSUMER}.topics:ImageTopics.on_image", _without_acls),
+    ),
+    Story(
+        "failed-refresh-is-not-repeated",
+        "A refresh of a group's matches failed and was not repeated: new topics had no reader",
+        instead_of(
+            f"{_CONSUMER}.regexes:is_refresh_due",
+            lambda original, group, *rest: group.refresh_asked.at <= group.refreshed.at and original(group, *rest),
+        ),
+    ),
+    Story(
+        "offsets-expire-before-there-are-matches",
+        "A group with a regular expression started again, and its old offsets expired before the topics were matched",
+        instead_of(
+            f"{_CONSUMER}.group:ConsumerGroup.reading",
+            lambda original, self: original(self)._replace(topics=self.subscribed_topics()),
+        ),
+    ),
+    Story(
+        "one-expression-takes-others-along",
+        "The matches of one regular expression went into no record, and the group's other ones got no matches either",
+        skipped(f"{_COORDINATOR}.regex_resolver:check_matches"),
+    ),
+    Story(
+        "matches-without-a-member",
+        "A static member came back under the id of another one, whose matches stayed in the group for ever",
+        skipped(f"{_CONSUMER}.draft:Draft._forget_unread"),
+    ),
+    Story(
+        "costly-expression-stalls-a-coordinator",
+        "Regular expressions that take 10 ms for each topic's name held up all groups of a coordinator",
+        constant(f"{_COORDINATOR}.regex_resolver:Slice", _EndlessSlice),
+    ),
+    Story(
+        "large-target-is-made-in-one-turn",
+        "The target of 2,000 members that read 2,000 topics was made in one turn of the loop, which took seconds",
+        skipped(f"{_CONSUMER}.target:_is_small", True),
+    ),
+    Story(
+        "large-consumer-group-in-one-message",
+        "All members of a consumer group were described in one message: 13 MB for 1,000 members with 1,000 topics",
+        instead_of(
+            f"{_COORDINATOR}.consumer_messages:described_consumers",
+            lambda original, group, settings, after, most_bytes: original(group, settings, after, 1 << 40),
+        ),
+    ),
+)
