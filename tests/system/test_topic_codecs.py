@@ -80,7 +80,8 @@ def test_a_transaction_is_stored_in_the_codec_of_the_topic(cluster: Cluster, adm
         for record in RECORDS:
             producer.send(record.value, topic="in-transactions")
     assert set(on_disk(cluster, admin, "in-transactions")) == {"zstd"}
-    assert values(cluster, "in-transactions") == [record.value for record in RECORDS]
+    # The transaction is decided once its producer has the answer, and its records are visible a moment later.
+    wait_until(lambda: values(cluster, "in-transactions") == [record.value for record in RECORDS])
 
 
 def test_a_change_takes_effect_while_a_producer_goes_on(cluster: Cluster, admin: ottla.Admin) -> None:
