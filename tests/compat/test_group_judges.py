@@ -24,10 +24,11 @@ JUDGES: dict[str, Callable[[Place], Facts]] = {
     "two VerifiableConsumers": verifiable_consumers_together,
     **suites(),
 }
-_SETTINGS = {"num.partitions": 4}
-"""Tests of librdkafka expect that a topic that is created for them has several partitions.
+_SETTINGS = {"num.partitions": 4, "group.consumer.heartbeat.interval.ms": 5_000}
+"""Tests of librdkafka expect several partitions where a topic is created for them.
 
-Heartbeats and sessions are Kafka's, because shorter ones change outcomes: a slow machine would lose members.
+librdkafka waits for the response to a heartbeat as long as the interval is: with the short interval of ottla's clusters
+for tests, a busy machine would change outcomes.
 """
 _OF_KAFKA = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 5, **_SETTINGS}
 

@@ -85,7 +85,7 @@ def confluent(place: Place) -> Facts:
     environment = {"BROKERS": place.bootstrap, "TEST_CONSUMER_GROUP_PROTOCOL": "consumer"}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        pytest: list[str | Path] = [checkout / ".venv/bin/python", "-m", "pytest", "-q", f"--junitxml={report}"]
+        pytest = [str(checkout / ".venv/bin/python"), "-m", "pytest", "-q", f"--junitxml={report}"]
         run_suite([*pytest, CONFLUENT_TESTS], environment, cwd=checkout)
         cases = ElementTree.parse(report).iter("testcase")
         return {case.attrib["name"]: case[0].tag if len(case) else "passed" for case in cases}

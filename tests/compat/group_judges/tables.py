@@ -56,7 +56,7 @@ class Groups:
             )
             if not any(word in _ON_ITS_WAY for row in told for word in row):
                 break
-        return told
+        return own_groups(told) if "--list" in arguments else told
 
 
 def normalized(told: str, topic: str) -> list[list[str]]:
@@ -69,7 +69,12 @@ def normalized(told: str, topic: str) -> list[list[str]]:
         (r"\b(?:127\.0\.0\.1|localhost):\d+\s+\(\d+\)", "COORDINATOR"),
     ):
         told = re.sub(pattern, word, told)
-    return sorted(line.split() for line in told.splitlines() if (line.strip() and "of-" not in line) or "TOPIC" in line)
+    return sorted(line.split() for line in told.splitlines() if line.strip())
+
+
+def own_groups(rows: list[list[str]]) -> list[list[str]]:
+    """The header and the groups of these tables. The cluster also has groups of other judges."""
+    return [row for row in rows if row[0] == "GROUP" or row[0].endswith("-of-TOPIC")]
 
 
 TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -10,13 +10,12 @@ from peers.place import PeerError
 from tests.compat.group_judges.comparison import compare
 from tests.compat.group_judges.place import Place
 from tests.compat.group_judges.suites import CHECKOUTS, confluent, librdkafka
-from tests.compat.group_judges.tables import normalized
+from tests.compat.group_judges.tables import normalized, own_groups
 
 TOLD = """
 GROUP            TOPIC      PARTITION  CURRENT-OFFSET  CONSUMER-ID             HOST            CLIENT-ID
 mixed-of-t-4     t-4        1          10              +JbWx1i4S7GbUQSFNzDhWw  /127.0.0.1      rdkafka
 mixed-of-t-4     t-4        0          10              rdkafka-0b3e2ff3-1d7e-4a6b-9a55-6d2d8e3f0c11 /127.0.0.1 rdkafka
-group-of-t-3     t-3        0          5               -                       -               -
 """
 
 
@@ -26,6 +25,11 @@ def test_ids_hosts_and_the_order_of_rows_are_left_out() -> None:
         ["mixed-of-TOPIC", "TOPIC", "0", "10", "MEMBER", "HOST", "rdkafka"],
         ["mixed-of-TOPIC", "TOPIC", "1", "10", "MEMBER", "HOST", "rdkafka"],
     ]
+
+
+def test_a_list_leaves_out_the_groups_of_other_judges() -> None:
+    told = "GROUP STATE\nmixed-of-t-4 Stable\nmixed-of-t-3 Stable\n223797467524235386 Empty"
+    assert own_groups(normalized(told, "t-4")) == [["GROUP", "STATE"], ["mixed-of-TOPIC", "Stable"]]
 
 
 def test_a_coordinator_is_left_out_and_a_state_is_not() -> None:
