@@ -29,12 +29,15 @@ type rebalanced struct {
 	read    []time.Time // by member: when it got its last records
 	pauses  []time.Duration
 	slow    time.Duration
+	held    map[int32]bool // the partitions that the slow member has when it begins to be slow
 }
 
-// measureRebalance prints how long a group takes until its members share all partitions: when all begin at once, and
-// when some more of them come while one is slow. And how long the others got no record meanwhile, in seconds.
+// measureRebalance prints how long a group takes until its members share all partitions, in seconds: when all begin at
+// once, and when some more of them come while one is slow. The partitions of the slow member don't count then, because
+// only the assignor decides whether it has to give any of them up. It also prints the longest time without a record of
+// a member that is not slow.
 func measureRebalance(o Options) error {
-	group := &rebalanced{options: o, owners: map[int32]int{}}
+	group := &rebalanced{options: o, owners: map[int32]int{}, held: map[int32]bool{}}
 	defer group.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -49,6 +52,9 @@ func measureRebalance(o Options) error {
 	}
 	group.mutex.Lock()
 	group.slow = time.Duration(o.SlowMs) * time.Millisecond
+	for partition, owner := range group.owners {
+		group.held[partition] = owner == 0
+	}
 	for number := range group.pauses {
 		group.pauses[number], group.read[number] = 0, time.Now()
 	}
@@ -104,7 +110,7 @@ func (g *rebalanced) assigned(number int, partitions []int32) {
 	defer g.mutex.Unlock()
 	for _, partition := range partitions {
 		g.owners[partition] = number
-		g.changed = time.Now()
+		g.hasChanged(partition)
 	}
 }
 
@@ -120,8 +126,14 @@ func (g *rebalanced) revoked(number int, partitions []int32) {
 	for _, partition := range partitions {
 		if g.owners[partition] == number {
 			delete(g.owners, partition)
-			g.changed = time.Now()
+			g.hasChanged(partition)
 		}
+	}
+}
+
+func (g *rebalanced) hasChanged(partition int32) {
+	if !g.held[partition] {
+		g.changed = time.Now()
 	}
 }
 
@@ -153,9 +165,9 @@ func (g *rebalanced) stable(began time.Time) (time.Duration, error) {
 			owners[owner] = true
 		}
 		whole := len(g.owners) == int(g.options.Partitions) && len(owners) == len(g.members)
-		changed := g.changed
+		changed, quiet := g.changed, quietTime+g.slow
 		g.mutex.Unlock()
-		if whole && time.Since(changed) > quietTime {
+		if whole && time.Since(changed) > quiet {
 			return changed.Sub(began), nil
 		}
 	}
