@@ -53,7 +53,7 @@ def _event_text(event: GroupEvent) -> str:
             return f"  generation {event.generation}: {event.cause}"
         case "assigned":
             moved = counted(event.partitions_moved, "partition")
-            if not event.duration:  # in a consumer group nobody waits for an assignment
+            if not event.duration:  # no member of a consumer group waits for an assignment
                 return f"  assigned at epoch {event.generation}, {moved} moved: {event.cause}"
             return f"  rebalanced after {event.duration:.3f} s, {moved} moved: {event.cause}"
     return event.cause

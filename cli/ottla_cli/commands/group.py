@@ -112,7 +112,7 @@ def watch_group(
 def members(ctx: typer.Context, name: Group) -> None:
     """Show a group's members with their names, hosts and assigned partitions.
 
-    In a consumer group, also show how far each member has got, and who keeps partitions for which others wait.
+    In a consumer group, also show the epoch and state of each member, and who keeps partitions that others wait for.
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
@@ -154,7 +154,7 @@ def explain(ctx: typer.Context, name: Group) -> None:
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         events, group = admin.groups.explain(name), admin.groups.describe(name)
-    if group.coordinator >= 0:  # Kafka's protocol has no word for it
+    if group.coordinator >= 0:  # Kafka's protocol does not report it
         say(f"group {name} is in shard {group.shard}, which coordinator {group.coordinator} owns")
     if not events:
         say(f"nothing has happened to group {name} since its coordinator took over")

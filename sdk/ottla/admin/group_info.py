@@ -20,7 +20,7 @@ CONSUMER: Final = "consumer"
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
     """An entry in the list of groups. `protocol_type` is "consumer", "connect", …, or "" for a group without members.
-    `type` says which protocol the members speak: "classic", or "consumer" for the new one (KIP-848).
+    `type` is the group's protocol: "classic", or "consumer" for the new one (KIP-848).
 
     `coordinator` is the id of the group-coordinator that owns `shard`, the shard of the group. Kafka's clusters report
     neither (both are -1), and no number of `members` (0).
@@ -39,14 +39,14 @@ class GroupSummary:
 class GroupMember:
     """One member. `instance_id` is the member's group.instance.id, or None for a dynamic member.
 
-    `topics` are the subscribed topics and `partitions` the assigned partitions. Both are empty while the group
+    `topics` are the subscribed topics and `partitions` the assigned partitions. Both are empty while a classic group
     rebalances, or if its members are not consumers. The timeouts are in seconds.
 
-    The rest is known of members of a consumer group alone. `epoch` is that of the assignment that the member has, and
-    `target` are the partitions that it is to have. It still has to give up `revoking`. `state` is stable,
-    unrevoked-partitions (it has not given up all yet) or unreleased-partitions (it waits for others). Kafka's clusters
-    report neither `state` nor `revoking`. `protocol` is the protocol that the member speaks, because a group may have
-    members of both while it changes over.
+    Only members of a consumer group have values in the other fields. `epoch` is that of the member's assignment,
+    `target` are the partitions that it is to have, and `revoking` those that it still has to give up. `state` is
+    stable, unrevoked-partitions (it has to give up partitions) or unreleased-partitions (it waits for partitions of
+    other members). Kafka's clusters report neither `state` nor `revoking`. `protocol` is "classic" or "consumer",
+    because a group that changes its protocol has members of both.
     """
 
     member_id: str
@@ -81,7 +81,7 @@ class GroupInfo:
     (0).
 
     In a group whose `type` is "consumer" the coordinator assigns, so there is no leader. `generation` is the epoch of
-    the group, which its members reach one by one, and `assignment_epoch` the epoch for which it was assigned.
+    the group, which its members reach one by one, and `assignment_epoch` is the epoch of its members' targets.
     """
 
     name: str
@@ -98,7 +98,7 @@ class GroupInfo:
 
     @property
     def held_up(self) -> tuple[HeldPartitions, ...]:
-        """The partitions that members of a consumer group still have although others are to have them."""
+        """The partitions that members of a consumer group still have, and for which other members wait."""
         wanted = {p: member for member in self.members for p in member.target if p not in member.partitions}
         held: dict[tuple[str, str], list[TopicPartition]] = {}
         for holder in self.members:
@@ -198,10 +198,12 @@ class GroupEvent:
     """An event in a group's history, and its cause. `timestamp` is in milliseconds.
 
     `kind` is joined, left, evicted, replaced (a static member came back), rebalance-began, generation (all members have
-    joined), assigned (a rebalance has ended) or loaded (another coordinator took over). In a consumer group, a member
-    revokes (it has to give up partitions), waits (for partitions that another one has) or reconciled (it has all that
-    it is to have), and `generation` is an epoch. `member_id` is "" if the event concerns no single member. `duration`
-    (seconds) and `partitions_moved` are 0 unless `kind` is assigned.
+    joined), assigned (a rebalance has ended), migrated (the group changed its protocol) or loaded (another coordinator
+    took over). In a consumer group it may also be target (the coordinator has assigned), revokes (a member has to give
+    up partitions), waits (a member waits for partitions of others), reconciled (a member has its target) or settled
+    (every member has its target), and `generation` is an epoch. `member_id` is "" if the event concerns no single
+    member. `duration` (seconds) is 0 unless `kind` is assigned or settled, and `partitions_moved` unless it is assigned
+    or target.
     """
 
     timestamp: int

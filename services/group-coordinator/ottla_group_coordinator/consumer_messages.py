@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol in the form of their contract."""
+"""Translates groups of the consumer protocol to and from their contract."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONSUMER: Final = "consumer"
 def heartbeat_of(
     request: pb.ConsumerHeartbeatRequest, new_id: Callable[[], str], context: RequestContext
 ) -> ConsumerHeartbeat:
-    """Return the request. `new_id` gives the id of a member that joins, and can't choose its own.
+    """Return the request. `new_id` makes an id for a member that joins with version 0 and has none.
 
     Raises INVALID_REQUEST for too many elements.
     """
@@ -35,7 +35,7 @@ def heartbeat_of(
     has_topics, has_owned = has("topics"), has("owned")
     if has_topics or has_owned:
         _check_few(request)
-    # They are given by their places, because this is done for every heartbeat.
+    # The arguments have no names, because this is done for every heartbeat.
     return ConsumerHeartbeat(
         member_id,
         epoch,
@@ -74,7 +74,7 @@ def consumer_response(answer: ConsumerHeartbeatAnswer) -> pb.ConsumerHeartbeatRe
 def described_consumers(
     group: ConsumerGroup, settings: ConsumerSettings, after: str, most_bytes: int
 ) -> pb.GroupDescription:
-    """Describe the group and its members behind `after`, at least one, until they are larger than `most_bytes`."""
+    """Describe the group and its next members after `after`: at least one, until they take more than `most_bytes`."""
     member_ids = sorted(group.members)
     member_ids = member_ids[bisect_right(member_ids, after) :]
     members: list[pb.MemberDescription] = []

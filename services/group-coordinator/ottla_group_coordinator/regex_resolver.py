@@ -35,14 +35,14 @@ from ottla_proto.operation import Operation
 
 _ASK_S: Final = 10.0
 _AT_ONCE_BYTES: Final = 1 << 17
-"""One decision takes in matches of this size, or those of one larger pattern. A batch in the log holds more, but the
-requests of other groups write to it, too."""
+"""One decision stores matches of at most this size, or those of one larger pattern. A batch holds more, but requests of
+other groups write to it, too."""
 
 _AT_ONCE: Final = 1_000
-"""How many patterns one decision takes in at most."""
+"""The most patterns whose matches one decision stores."""
 
 _MOST_CPU_S: Final = 1.0
-"""How long a pattern may take with all topics. Most take 2 µs for a name."""
+"""The most CPU time for matching a pattern with all topics. Most patterns take 2 µs for a name."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,15 +50,15 @@ _log = logging.getLogger(__name__)
 class RegexResolver:
     """A component. `on_effect` is for the runtime.
 
-    Each group has a task of its own, so one whose shard does not answer holds up no other. The tasks take turns pattern
-    by pattern, in the order in which they ask for it, so a group with many patterns holds up no other either.
+    Each group has a task of its own, so a group whose shard does not answer delays no other. The tasks take turns after
+    each pattern, so a group with many patterns delays the others only a little.
     """
 
     def __init__(self, shards: Shards[GroupShard], topics: ImageTopics) -> None:
         self._shards: Final = shards
         self._topics: Final = topics
         self._asked: Final[dict[str, Reader | None]] = {}
-        """For each group whose patterns are to be matched, the member that has asked last."""
+        """For each group whose patterns are to be matched, the reader of its last request."""
         self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
         self._turn: Final = asyncio.Lock()
         self._slice: Final = Slice()
@@ -87,7 +87,7 @@ class RegexResolver:
             while group_id in self._asked:
                 await self._resolve(group_id, self._asked.pop(group_id))
         except OttlaError as error:
-            # A later heartbeat that finds them missing asks again.
+            # A later heartbeat requests them again.
             _log.info("the regular expressions of group %s are not resolved yet: %s", group_id, error)
         except Exception:
             _log.exception("the regular expressions of group %s could not be resolved", group_id)
@@ -96,7 +96,7 @@ class RegexResolver:
             del self._tasks[group_id]
 
     async def _resolve(self, group_id: str, reader: Reader | None) -> None:
-        # The topics and their version are of one moment.
+        # The topics and their version have to belong together.
         image, version = self._topics.image, self._topics.matches_version
         work: _Work = await self._shards.ask(group_id, _work_of(group_id), timeout=_ASK_S)
         found, size_bytes = Found({}, {}, image.revision), 0
@@ -166,12 +166,12 @@ class RegexResolver:
 
 
 class _Work(NamedTuple):
-    """What is to be matched of a group. It is a refresh if that is everything."""
+    """The patterns of a group that are to be matched. If they are all of them, it is a refresh."""
 
     patterns: tuple[str, ...]
     is_refresh: bool
     most_bytes: int
-    """The largest record that these matches may become."""
+    """The largest record that the matches of one pattern may take."""
 
 
 def _work_of(group_id: str) -> Callable[[GroupShard, Moment], ShardDecision[_Work]]:

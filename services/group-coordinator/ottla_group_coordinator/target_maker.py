@@ -25,7 +25,7 @@ from ottla_group_coordinator.machines.shard import GroupShard
 
 _ASK_S: Final = 10.0
 _AT_ONCE: Final = 2
-"""How many targets are made side by side. Each takes memory, and the other groups wait."""
+"""The most targets that are made at one time, because each takes memory. Other groups wait."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class TargetMaker:
 
     @property
     def is_busy(self) -> bool:
-        """It tells whether any target is being made."""
+        """Whether any target is being made."""
         return bool(self._tasks)
 
     async def start(self) -> None:
@@ -60,7 +60,7 @@ class TargetMaker:
             async with self._few:
                 await self._make(group_id)
         except OttlaError as error:
-            # A heartbeat asks for it again.
+            # A later heartbeat requests it again.
             _log.warning("the target of group %s is not made yet: %s", group_id, error)
         except Exception:
             _log.exception("the target of group %s could not be made", group_id)

@@ -1,7 +1,7 @@
-"""A member's request meets a group of its own protocol, or one of the other protocol.
+"""Decides a member's request by the protocol of its group, which may not be that of the request.
 
-A request of the classic protocol may come to a consumer group while that migrates, and the first request of the
-consumer protocol to a classic one. Whoever joins an empty group decides which protocol it has from then on.
+A consumer group gets classic requests while it migrates, and a classic group gets the first request of the consumer
+protocol. An empty group takes the protocol of the next member that joins.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from ottla_group_coordinator.machines.shard import GroupShard
 
 
 def decide_quiet_request(shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment) -> Recalled | None:
-    """Decide a heartbeat of the consumer protocol that changes nothing but a timer, or return None."""
+    """Decide a heartbeat of the consumer protocol that changes only a timer, or return None."""
     group = shard.consumer_group(group_id)
     if group is None:
         return None
@@ -74,7 +74,7 @@ def decide_consumer_request(
     decision = decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
     if shard.any_group(group_id) is None:
         return decision
-    # What has happened in a group is kept as long as there is a group, so the former one goes last.
+    # The history is forgotten when no group with this id is left, so the classic group is deleted last.
     return replace(decision, records=(*decision.records, *classic.tombstones()))
 
 

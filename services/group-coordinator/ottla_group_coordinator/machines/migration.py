@@ -1,9 +1,9 @@
 """A group changes its protocol: from the classic one to the consumer protocol, and back.
 
-A group with members changes while it goes on (`group.consumer.migration.policy`). It is upgraded by the first member
-that joins with the consumer protocol, and downgraded once the last such member has gone. In between it is a consumer
-group with classic members (`consumer.classic_members`), which neither notice nor need to stop. An empty group takes the
-protocol of whoever joins next. Epochs and generations go on either way, so an old commit is never taken for a new one.
+A group with members changes without a stop (`group.consumer.migration.policy`). The first member that joins with the
+consumer protocol upgrades it, and when the last such member has gone, it is downgraded. In between it is a consumer
+group with classic members (`consumer.classic_members`), which keep their partitions. An empty group takes the protocol
+of the next member that joins. Epochs and generations continue either way, so no old commit passes for a new one.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ _LEAST_BYTES_OF_MEMBER: Final = (
     - len(encode_group(GroupRecord("", 0, None, None, 0)))
     + 3 * record_limit(Entry(encode_consumer_key(MemberKey("", "")), None))
 )
-"""So much of a downgrade is a member's, without its names and data. Three of its records are deleted."""
+"""The bytes of a downgrade for each member, without its names and data. They include three tombstones."""
 
 _PARTITION_BYTES: Final = 4
 
-_DOWNGRADED: Final = "the last member of the consumer protocol has gone, and the others use the classic one"
+_DOWNGRADED: Final = "the group was downgraded: its last member of the consumer protocol has gone"
 
 
 def first_epoch(classic: Group) -> int:
@@ -108,7 +108,7 @@ def check_upgrade(classic: Group, settings: GroupSettings) -> None:
 
 
 def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSettings) -> None:
-    """Make the classic group's members those of the draft's group, with what they have. Raises GROUP_ID_NOT_FOUND."""
+    """Move the members of the classic group, with their assignments, to the draft's. Raises GROUP_ID_NOT_FOUND."""
     group = draft.group
     for member in classic.members.values():
         for waiting in (member.joining, member.syncing):
@@ -117,7 +117,7 @@ def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSe
         _take_over(draft, member, classic, topics)
     draft.timers[RebalanceTimer(group.group_id)] = None
     # No hash of topics is written, so the join that follows begins an epoch even if a static member has only come back.
-    # Its target takes the place of a rebalance that was under way, and of what the leader has not assigned.
+    # The target of this epoch replaces a rebalance that was under way, and covers what the leader has not assigned.
     draft.write(GroupEpochKey(group.group_id), GroupEpoch(first_epoch(classic), created_ms=draft.now.wall_ms))
     draft.write(TargetEpochKey(group.group_id), TargetEpoch(first_epoch(classic)))
     draft.add(classic_tombstone(group.group_id))
@@ -125,11 +125,11 @@ def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSe
     if size_bytes > settings.max_record_bytes:
         raise _stays_classic(
             group.group_id,
-            f"the records of its {len(classic.members)} members take {size_bytes} bytes, and a batch in the log holds "
-            f"{settings.max_record_bytes}",
+            f"the records of its {len(classic.members)} members take {size_bytes} bytes, more than the "
+            f"{settings.max_record_bytes} bytes of a batch",
             "stop all of its members first, or run fewer members",
         )
-    draft.note(Kind.MIGRATED, "the first member of the consumer protocol has joined; the group was a classic one")
+    draft.note(Kind.MIGRATED, "the group was upgraded: its first member of the consumer protocol has joined")
 
 
 def _take_over(draft: Draft, member: Member, classic: Group, topics: GroupTopics) -> None:
@@ -185,7 +185,7 @@ def partitions_of(named: tuple[TopicPartition, ...], topics: GroupTopics) -> Par
 
 
 def named_partitions(partitions: Partitions | EpochOfPartition, topics: GroupTopics) -> bytes:
-    """Return partitions as a classic member is told them. Those of topics that are gone are left out."""
+    """Return an assignment in the format of the classic protocol, without partitions of deleted topics."""
     named = ((topics.name(topic_id), number) for topic_id, number in each(partitions))
     return encode_assignment(MemberAssignment(tuple(TopicPartition(name, n) for name, n in named if name is not None)))
 
@@ -202,10 +202,10 @@ def _stays_classic(group_id: str, reason: str, hint: str) -> OttlaError:
 
 
 def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
-    """Return whether the group, as it is now, has only classic members, and may be a classic group again.
+    """Return whether the group now has only classic members, and may become a classic group again.
 
-    It is asked when a member of the consumer protocol has gone. A group of thousands that is too large for a downgrade
-    would otherwise try it with each request of its classic members.
+    This is called only when a member of the consumer protocol has gone. Otherwise a group of thousands that is too
+    large for a downgrade would try it with each request of its classic members.
     """
     return (
         group.is_all_classic
@@ -215,15 +215,15 @@ def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
 
 
 class Rejoining(NamedTuple):
-    """A member whose join, under this key, makes its group a classic one. It has joined again already."""
+    """A member whose join, under this key, downgrades its group. It need not join again."""
 
     member_id: str
     key: Hashable
 
 
 def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joining: Rejoining | None = None) -> bool:
-    """Make the draft's group a classic one, whose members then join again and share everything. Return False if its
-    records can't be written, and then nothing has changed."""
+    """Make the draft's group a classic one, whose members then join again for a new assignment. If its records can't be
+    written, change nothing and return False."""
     group = draft.group
     if not _may_be_written(group, settings.max_record_bytes):
         return False
@@ -250,7 +250,7 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
 def _may_be_written(group: ConsumerGroup, most_bytes: int) -> bool:
     """Return False if the records of a downgrade have a name that is too long, or clearly too many bytes.
 
-    This takes a fraction of the time that it takes to encode them.
+    This takes a fraction of the time that encoding them takes.
     """
     for member in group.members.values():
         classic = member.metadata.classic
@@ -267,8 +267,8 @@ def _may_be_written(group: ConsumerGroup, most_bytes: int) -> bool:
 
 
 def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:
-    """Return the group with the classic protocol. It has no leader, which says in the log that its members have yet to
-    join (`decide_resume`)."""
+    """Return the group as a classic one. It has no leader, which means in the log that its members have yet to join
+    (`decide_resume`)."""
     classic = Group(group.group_id, GroupState.STABLE, PROTOCOL_TYPE, group.epoch)
     for member in group.members.values():
         classic.members.put(_classic_member(member, topics))
@@ -277,8 +277,8 @@ def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:
 
 
 def _classic_member(member: ConsumerMember, topics: GroupTopics) -> Member:
-    """Return the member with all that it still owns. Its target may be less: if the group is upgraded before the member
-    has joined again, what is left out would be given to others."""
+    """Return the member with all partitions that it still owns, of which its target may lack some. If the group were
+    upgraded before the member has joined again, the missing partitions would go to others."""
     metadata, current = member.metadata, member.current
     assert metadata.classic is not None
     return Member(

@@ -1,7 +1,7 @@
-"""The ids and names that members send. A record of the log holds none that is longer than Kafka's limit.
+"""The limit for ids and names that members send, because no record can hold a longer one.
 
-A name that is too long has to be refused in the request that brings it. Otherwise the group could not be written any
-longer, and no member could leave it or be removed.
+A request with a longer name has to be refused. Otherwise the group could no longer be written, and no member could
+leave it or be removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a group reads, as far as its offsets are concerned. Groups of both protocols say it."""
+"""What a group of either protocol reads. Offsets in other topics may be deleted, and expire."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 class Reading(NamedTuple):
     topics: Set[str] | None
-    """None: that is not known, so a member may read any topic."""
+    """None if they are not known, and a member may read any topic."""
     is_settled: bool
-    """It tells whether the members are as they were when `topics` was found. They are not during a rebalance."""
+    """Whether `topics` are those of the present members. They are not during a rebalance."""
     empty_since_ms: int
-    """When the last member left, or -1 if there are members or that is not known."""
+    """When the last member left, or -1 if there are members or the time is not known."""

@@ -22,7 +22,7 @@ _SPEAKS_CLASSIC: Final = 0
 
 
 class DescribeConsumerGroupsTranslation:
-    """Translates a request for what the coordinator knows of some consumer groups."""
+    """Translates a request to describe consumer groups, and its response."""
 
     api: Final[Api] = CONSUMER_GROUP_DESCRIBE
 

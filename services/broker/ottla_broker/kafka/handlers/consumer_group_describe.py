@@ -1,8 +1,7 @@
 """ConsumerGroupDescribe (key 69), versions 0 to 1: groups of the consumer protocol, with their epochs and assignments
 (KIP-848).
 
-v1 says of each member which protocol it speaks (KIP-1099). A group of another type does not exist here: see
-DescribeGroups.
+Version 1 adds the protocol of each member (KIP-1099). A group of another type counts as missing: see DescribeGroups.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def _failed(group: pb.GroupDescription, error: Error) -> _Group:
 
 
 async def _names(backend: Backend, members: Sequence[pb.MemberDescription], time_slice: Slice) -> _Names:
-    """Return the names of the topics that members have or are to have, by their ids. Topics that are gone have none."""
+    """Return the names of the topics in assignments and targets, by their ids. Deleted topics have none."""
     known: dict[bytes, str | None] = {}
 
     def note(member: pb.MemberDescription) -> None:

@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat (key 68), versions 0 to 1: the one request by which a member of the consumer protocol joins,
-says what has changed, hears its assignment, and leaves (KIP-848).
+reports changes, gets its assignment, and leaves (KIP-848).
 
-Version 0 lets the coordinator choose the member's id. v1 requires one from the client (KIP-1082), and adds
-subscriptions by regular expression. A request that can't be right is refused here, so no coordinator sees it.
+In version 0 the coordinator chooses the member's id. Version 1 requires one from the client (KIP-1082), and adds
+subscriptions by regular expression. Requests that are invalid in any group are refused here, before a coordinator gets
+them.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _LEAVES: Final = -1
 _LEAVES_FOR_NOW: Final = -2
 _UNCHANGED_MS: Final = -1
 _MOST_TOPICS: Final = 10_000
-"""The most topics of one request, because the coordinator goes through all of them in one turn of its loop."""
+"""The most topics of one request, because the coordinator handles all of them in one turn of its loop."""
 _BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
-"""Kafka takes a text of these characters alone for an empty one."""
+"""Kafka treats a text of only these characters as empty."""
 
 
 async def handle(
@@ -67,7 +68,7 @@ async def handle(
 
 
 def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
-    """Raise INVALID_REQUEST for what no member may say, whatever the state of its group."""
+    """Raise INVALID_REQUEST for a request that is invalid in any group."""
     epoch = request.member_epoch
     if version >= _ID_FROM or epoch > _JOINS or epoch == _LEAVES:
         _check_text("member id", request.member_id)
@@ -106,7 +107,7 @@ def _invalid(message: str, hint: str) -> OttlaError:
 
 
 def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaContext) -> pb.ConsumerHeartbeatRequest:
-    """Return the request for the coordinator. What the member owns is still to be added."""
+    """Return the request for the coordinator. The caller adds the owned partitions."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     return pb.ConsumerHeartbeatRequest(
         group=request.group_id,
@@ -126,7 +127,7 @@ def _forwarded(request: ConsumerGroupHeartbeatRequest, context: KafkaContext) ->
 
 
 def _reader(context: KafkaContext) -> pb.ReaderOfTopics | None:
-    """Return whose rights bound the topics that a regular expression matches, or None for a client that sees all."""
+    """Return the client, whose rights bound the matches of a regular expression, or None if it sees all topics."""
     caller, access = context.caller, context.access
     if not access.is_bounded:
         return None

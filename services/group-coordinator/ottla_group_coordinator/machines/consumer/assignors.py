@@ -1,8 +1,7 @@
-"""The assignors: who is to read which partition. A group takes the one that most of its members prefer.
+"""The assignors, which decide who reads which partition. A group uses the one that most of its members prefer.
 
-An assignor is a function of the subscriptions, the partitions and the former target, so every coordinator would assign
-alike. It goes in steps, because a large group takes longer than a decision may. Racks play no part in it, as in Kafka
-4.4.
+An assignor is a function of the subscriptions, the partitions and the former target, so every coordinator gets the same
+result. It runs in steps, because a large group takes longer than a decision may. It ignores racks, as in Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _MOST_PASSES: Final = 16
 """How often `uniform` looks for a better balance if members read different topics. Few groups need more than two."""
 
 _A_STEP: Final = 500
-"""How many partitions are given in one step."""
+"""How many partitions are assigned in one step."""
 
 Counts = Mapping[TopicId, int]
 """The number of partitions of each topic."""
 
 
 class AssignedMember(NamedTuple):
-    """A member as an assignor sees it. `topics` are in order. `former` is its target so far."""
+    """A member as an assignor sees it. `topics` are sorted, and `former` is its present target."""
 
     topics: tuple[TopicId, ...]
     instance_id: str | None = None
@@ -44,7 +43,7 @@ class Assignor(Protocol):
 
 
 def uniform(members: Mapping[str, AssignedMember], counts: Counts) -> Steps[Mapping[str, Partitions]]:
-    """Give members equally many partitions, whatever their topics, and move as few partitions as possible."""
+    """Give all members equally many partitions, as far as their topics allow, and move as few as possible."""
     free = _Free(counts)
     held: dict[str, Partitions] = {}
     for name in sorted(members):
@@ -65,7 +64,7 @@ def _read_the_same(members: Mapping[str, AssignedMember]) -> Steps[bool]:
 
 
 def _valid(member: AssignedMember, counts: Counts) -> Partitions:
-    """Return what is left of a member's former target: of topics that it still reads, and that still exist."""
+    """Return the partitions of a member's former target that still exist and that it still reads."""
     former, read = member.former, frozenset(member.topics if member.former else ())
     if all(t in read and max(numbers, default=0) < counts[t] for t, numbers in former.items()):
         return former
@@ -74,14 +73,14 @@ def _valid(member: AssignedMember, counts: Counts) -> Partitions:
 
 
 class _Free:
-    """The partitions that nobody has, in order."""
+    """The partitions that no member has, in order."""
 
     def __init__(self, counts: Counts) -> None:
         self._counts: Final = counts
         self._taken: Final[dict[TopicId, set[int]]] = {}
 
     def take(self, wanted: Partitions) -> Partitions:
-        """Take these partitions, except those that are taken. Return what was taken."""
+        """Take those of the wanted partitions that are free, and return them."""
         if any(not self._taken.get(t, set()).isdisjoint(numbers) for t, numbers in wanted.items()):
             left = {t: numbers - self._taken.get(t, set()) for t, numbers in wanted.items()}
             wanted = {t: numbers for t, numbers in left.items() if numbers}
@@ -109,7 +108,7 @@ def _share_equally(held: Mapping[str, Partitions], free: _Free, total: int) -> S
     sizes = {name: sum(map(len, partitions.values())) for name, partitions in held.items()}
     targets: dict[str, Partitions] = {}
     short: list[tuple[str, int]] = []
-    # Those that have most keep the extra partitions, so none moves only because of the order of the members.
+    # The members that have most keep the extra partitions, so none moves because of the order of the members alone.
     for place, name in enumerate(sorted(held, key=lambda name: (-sizes[name], name))):
         quota = least + (place < extra)
         targets[name] = held[name]
@@ -149,7 +148,7 @@ def _with(partitions: Partitions, more: Iterable[tuple[TopicId, int]]) -> Steps[
 
 
 class _Balance:
-    """Members that read different topics: what is free goes to whoever has least, and then surplus moves."""
+    """Members that read different topics: those that have fewest get free partitions, and then surplus ones move."""
 
     def __init__(self, held: Mapping[str, Partitions], free: _Free) -> None:
         self._held: Final = {name: {t: set(n) for t, n in partitions.items()} for name, partitions in held.items()}
@@ -162,7 +161,7 @@ class _Balance:
             for topic_id in members[name].topics:
                 self._readers.setdefault(topic_id, []).append(name)
             yield
-        # Topics with few readers come first, because the others can still make up for them.
+        # Topics with few readers come first, because topics with more readers can still even out what they leave.
         topics = sorted(self._readers, key=lambda topic_id: (len(self._readers[topic_id]), topic_id))
         for topic_id in topics:
             yield from self._give(topic_id)
@@ -179,7 +178,7 @@ class _Balance:
         return targets
 
     def _give(self, topic_id: TopicId) -> Steps[None]:
-        """Give the topic's free partitions to those of its readers that have least."""
+        """Give the topic's free partitions to its readers that have fewest."""
         yield
         numbers = self._free.of(topic_id)
         if not numbers:
@@ -194,12 +193,12 @@ class _Balance:
                 yield
 
     def _level(self, topic_id: TopicId) -> Steps[bool]:
-        """Move partitions of the topic from the reader that has most to the one that has least, while that makes a
-        difference. Return whether any was moved."""
+        """Move partitions of the topic from the reader that has most to the one that has fewest, until they differ by
+        one at most. Return whether any was moved."""
         yield
         readers = self._readers[topic_id]
         sizes = [self._sizes[name] for name in readers]
-        # Most topics are even, and to look at them has to be cheap.
+        # Most topics are balanced, so this check has to be cheap.
         if max(sizes) - min(sizes) < 2:
             return False
         least = list(zip(sizes, readers, strict=True))
@@ -238,8 +237,8 @@ class _Balance:
 
 
 def range_(members: Mapping[str, AssignedMember], counts: Counts) -> Steps[Mapping[str, Partitions]]:
-    """Give each reader of a topic a range of its partitions. Members that read the topics together get alike ranges of
-    all of them, so that they can join records of several topics."""
+    """Give each reader of a topic a range of its partitions. Members that read the same topics get the same ranges of
+    all of them, so that they can join records of these topics."""
     readers: dict[TopicId, list[str]] = {}
     for name in sorted(members, key=lambda name: _place(name, members[name])):
         for topic_id in members[name].topics:

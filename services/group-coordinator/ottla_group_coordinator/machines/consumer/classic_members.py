@@ -1,8 +1,9 @@
-"""Members of the classic protocol in a consumer group: what they are told while the group migrates.
+"""Members of the classic protocol in a consumer group: the responses that they get while the group migrates.
 
-They join, synchronize and send heartbeats as ever. But nobody waits for anybody: a join is the member's next step
-towards its target, it is answered at once with the member's epoch as its generation, and no member leads. A heartbeat
-says REBALANCE_IN_PROGRESS whenever another step can be taken. Source: GroupMetadataManager of Apache Kafka.
+They join, synchronize and send heartbeats as in a classic group, but no member waits for another, and none leads. A
+join is the member's next step towards its target, and is answered at once with the member's epoch as its generation. A
+heartbeat gets REBALANCE_IN_PROGRESS whenever the member can take another step. Source: GroupMetadataManager of Apache
+Kafka.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def decide_join_of_classic(
         member = _put(draft, former, request, subscription)
         is_other = former.metadata.regex != "" or former.metadata.topics != member.metadata.topics
         update_epoch(draft, topics, cause, is_other=is_other)
-        # It may have come back in the place of the last member of the consumer protocol.
+        # The member may have replaced the last member of the consumer protocol.
         joining = Rejoining(member.member_id, request.key)
         if was_consumer and may_downgrade(group, settings) and downgrade(draft, topics, settings, joining):
             return draft.decision(Later(request.key))
@@ -87,7 +88,7 @@ def _check_join(group: ConsumerGroup, request: Join, member_id: str) -> Subscrip
         raise inconsistent(
             group.group_id,
             f"it offers {request.protocol_type} with {', '.join(request.protocols) or 'nothing'}, "
-            "and its classic members use other protocols",
+            "and the group's classic members use other protocols",
         )
     return decode_subscription(next(iter(request.protocols.values())))
 
@@ -127,7 +128,7 @@ def _put(draft: Draft, former: ConsumerMember, request: Join, subscription: Subs
 
 
 def decide_sync_of_classic(group: ConsumerGroup, request: Sync, topics: GroupTopics, now: Moment) -> ShardDecision[Any]:
-    """Tell a classic member what it has."""
+    """Return the assignment of a classic member."""
     member = _classic_member(group, request.identity)
     assert member.metadata.classic is not None
     if request.generation != member.epoch:
@@ -135,9 +136,9 @@ def decide_sync_of_classic(group: ConsumerGroup, request: Sync, topics: GroupTop
     protocol = member.metadata.classic.names[0]
     for named, agreed in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol, protocol)):
         if named and named != agreed:
-            raise inconsistent(group.group_id, f"it synchronizes as {named}, and joined as {agreed}")
+            raise inconsistent(group.group_id, f"it synchronizes with {named}, but has joined with {agreed}")
     with Draft(group, now) as draft:
-        # One that has yet to give partitions up has joined already, and is asked again when it has done so.
+        # A member that has to give up partitions learns that from this response. Its next heartbeat has it join again.
         if group.epoch > member.epoch and member.current.state is not MemberState.UNREVOKED:
             _await(draft, member, ClassicStep.JOIN)
             return draft.decision(rebalance_in_progress(group.group_id))
@@ -168,7 +169,7 @@ def decide_leave_of_classic(
     settings: GroupSettings,
     now: Moment,
 ) -> ShardDecision[list[OttlaError | None]]:
-    """Have classic members leave. Each has an outcome of its own."""
+    """Remove the members, which an administrator may choose of both protocols. Each has an outcome of its own."""
     outcomes: list[OttlaError | None] = []
     gone: dict[str, ConsumerMember] = {}
     for identity, _ in leavers:
@@ -224,8 +225,8 @@ def _start_session(draft: Draft, member: ConsumerMember) -> None:
 
 
 def _await(draft: Draft, member: ConsumerMember, awaited: ClassicStep | None) -> None:
-    """Wait for the member's next request as long as its rebalance timeout says. It does not begin anew while the
-    member is asked for the same thing."""
+    """Give the member its rebalance timeout for this step. The time does not begin again if the step is already
+    awaited."""
     group_id, member_id = draft.group.group_id, member.member_id
     if draft.group.awaited.get(member_id) is awaited:
         return

@@ -25,9 +25,9 @@ def check_commit(
 ) -> None:
     """Raise unless the member may commit in these partitions.
 
-    A commit with an older epoch is taken if the member has had the partitions since then (KIP-1251): it may be on its
-    way while the member takes its next step. What the member has yet to give up it may still commit. `is_anonymous`
-    says that the commit is in a transaction, and names no member.
+    A commit in an older epoch is accepted if the member has had the partitions since then (KIP-1251): the member may
+    have taken its next step while the commit was on its way. A member may still commit partitions that it has to give
+    up. `is_anonymous` says that the commit is in a transaction and names no member.
     """
     if is_anonymous or (epoch < 0 and not group.members):
         return
@@ -35,7 +35,7 @@ def check_commit(
     if knows_no_epochs and not member.is_classic and not is_anonymous:
         raise OttlaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"member {member_id!r} uses the consumer protocol, and its commit a version that knows no member epochs",
+            f"member {member_id!r} uses the consumer protocol, but the version of its commit has no member epochs",
             hint="use version 9 or later of OffsetCommit",
         )
     if epoch == member.epoch:
@@ -49,7 +49,7 @@ def check_commit(
 
 
 def check_fetch(group: ConsumerGroup, member_id: str, epoch: int) -> None:
-    """Raise if the caller names a member that is not there, or another epoch than the member's."""
+    """Raise if the caller names a member that does not exist, or an epoch that is not the member's."""
     if not member_id and epoch < 0:
         return
     member = _member(group, member_id)

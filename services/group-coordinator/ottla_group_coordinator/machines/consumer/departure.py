@@ -1,4 +1,4 @@
-"""Members that go: they leave, miss their heartbeats, or don't give their partitions up in time."""
+"""Members that leave, miss their heartbeats, or do not give their partitions up in time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def decide_consumer_leave(
     member = member_of(group, request.member_id, request.instance_id)
     with Draft(group, now) as draft:
         if request.epoch == LEAVES_FOR_NOW:
-            # It keeps all that it has, except for what it was to give up anyway, until its session ends.
+            # It keeps its assignment until its session ends, except for partitions that it had to give up.
             current = member.current._replace(epoch=LEAVES_FOR_NOW, revoking=NO_EPOCHS)
             draft.write(CurrentKey(group.group_id, member.member_id), current)
             draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.REVOCATION)] = None
@@ -64,7 +64,7 @@ def decide_consumer_session_end(
 def decide_revocation_end(
     group: ConsumerGroup, member_id: str, topics: GroupTopics, settings: GroupSettings, now: Moment
 ) -> ShardDecision[Any]:
-    """Fence a member that still holds what others wait for."""
+    """Fence a member that has not given its partitions up in time."""
     member = group.members.get(member_id)
     if member is None or member.current.state is not MemberState.UNREVOKED:
         return ShardDecision(None)
@@ -88,7 +88,7 @@ def decide_classic_step_end(
 
 
 def decide_consumer_resume(group: ConsumerGroup, settings: ConsumerSettings, now: Moment) -> ShardDecision[None]:
-    """Give every member a full session, and the time to give its partitions up, after a load."""
+    """Give every member a full session, and full time to give its partitions up, after a load."""
     with Draft(group, now) as draft:
         for member in group.members.values():
             draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.SESSION)] = (
@@ -109,7 +109,7 @@ def _session_timeout_ms(member: ConsumerMember, settings: ConsumerSettings) -> i
 
 
 def member_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """Return the member that calls. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """Return the member that sent a request. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is not None:
         static = group.by_instance(instance_id)
         if static is not None and static.member_id != member_id:
@@ -130,8 +130,8 @@ def remove(
     topics: GroupTopics,
     settings: GroupSettings,
 ) -> None:
-    """Remove members, and begin the epoch in which the others get what they had. If only classic members are left after
-    one of the consumer protocol, the group is a classic one again."""
+    """Remove members, and begin the epoch in which others get their partitions. If the last member of the consumer
+    protocol is among them, downgrade the group."""
     group = draft.group
     for member in members:
         drop(draft, member)
@@ -140,19 +140,19 @@ def remove(
     if has_consumer and may_downgrade(group, settings) and downgrade(draft, topics, settings):
         return
     if group.epoch == LAST_EPOCH:
-        # There is no epoch in which the others could get what they had. Without members the group begins again.
+        # No further epoch could give the partitions to others. Without members the group begins again.
         for entry in () if group.members else group.tombstones():
             draft.add(entry)
         return
     names = ", ".join(member.client_id or member.member_id for member in members)
     draft.begin_epoch(hash_of(group.subscribed_topics(), topics), f"{names}: {cause}")
-    # There is nobody left to assign to, so an empty group is not behind its epoch.
+    # An empty group has nothing to assign, so its target gets the new epoch at once.
     if not group.members:
         draft.write(TargetEpochKey(group.group_id), TargetEpoch(group.epoch, draft.now.wall_ms))
 
 
 def drop(draft: Draft, member: ConsumerMember) -> None:
-    """Delete what is kept of a member."""
+    """Delete a member's records and timers."""
     group_id, member_id = draft.group.group_id, member.member_id
     draft.write(CurrentKey(group_id, member_id), None)
     if member_id in draft.group.targets:

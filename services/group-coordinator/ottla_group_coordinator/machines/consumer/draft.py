@@ -1,9 +1,9 @@
-"""A group on its way to another state: changed in place as the decision goes on, and taken back at its end.
+"""A group during a decision: changed in place step by step, and restored at the end.
 
-A decision must not show before the runtime takes it. But its later steps need what the earlier ones have changed: the
-target is made for the subscriptions as they are with the new member, and a partition is free once its owner has gone. A
-copy of the group would cost as much as the group, for one heartbeat. So each record is applied as it is made, and when
-the decision is made, all of them are undone. The runtime applies them again when it takes the decision.
+A decision has no effect before the runtime takes it. But its later steps depend on the earlier ones: the target is made
+for the subscriptions that include the new member's, and a partition is free once its owner has gone. Copying the group
+for each heartbeat would cost too much. So each record is applied as it is made, and all of them are undone at the end.
+The runtime applies them again when it takes the decision.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla_group_coordinator.machines.consumer.records import (
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind, shortened
 
 _FORGOTTEN_BYTES: Final = 1 << 15
-"""How many bytes of tombstones for expressions one decision writes, or one tombstone."""
+"""A decision writes tombstones for expressions until they take this many bytes."""
 
 
 class Awaits(IntEnum):
@@ -39,9 +39,9 @@ class Awaits(IntEnum):
     SESSION = 1
     """The member's next heartbeat."""
     REVOCATION = 2
-    """The member gives its partitions up, for which it has its rebalance timeout."""
+    """The member gives its partitions up, within its rebalance timeout."""
     CLASSIC_STEP = 3
-    """The member, of the classic protocol, joins or synchronizes, for which it has as long."""
+    """The member, a classic one, joins or synchronizes, within its rebalance timeout."""
 
 
 class MemberTimer(NamedTuple):
@@ -51,7 +51,7 @@ class MemberTimer(NamedTuple):
 
 
 class Draft:
-    """A context manager. What is written in it holds until it is left."""
+    """A context manager. Its changes to the group are undone when it is left."""
 
     def __init__(self, group: ConsumerGroup, now: Moment) -> None:
         self.group: Final = group
@@ -73,7 +73,7 @@ class Draft:
             self.group.apply(key, value)
 
     def write(self, key: ConsumerKey, value: Any) -> int:
-        """Write a record, and return about how many bytes it takes. None deletes the key."""
+        """Write a record, or with None its tombstone. Return an upper bound of its bytes."""
         self._undo.append((key, self.group.value_of(key)))
         self.group.apply(key, value)
         entry = Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value))
@@ -81,12 +81,12 @@ class Draft:
         return record_limit(entry)
 
     def add(self, entry: Entry) -> None:
-        """Write a record that is not of this group's state."""
+        """Write a record without applying it to the group."""
         self._entries.pop(entry.key, None)
         self._entries[entry.key] = entry
 
     def include(self, decision: ShardDecision[Any]) -> None:
-        """Take in what a group of the classic protocol has decided, after all that has happened before."""
+        """Append the decision of a classic group to this one."""
         for record in decision.records:
             assert isinstance(record, Entry)
             self.add(record)
@@ -146,8 +146,8 @@ class Draft:
         )
 
     def _forget_unread(self) -> None:
-        """Delete matches of expressions that no member has any longer. What is too much for one batch is left to the
-        next decision."""
+        """Delete matches of expressions that no member has any longer, and leave the rest to the next decision if they
+        are many."""
         left_bytes = _FORGOTTEN_BYTES
         while left_bytes > 0 and self.group.unread:
             left_bytes -= self.write(RegexKey(self.group.group_id, next(iter(self.group.unread))), None)

@@ -44,7 +44,7 @@ def unreleased(instance_id: str, member_id: str) -> OttlaError:
 def no_further_epoch(group: str) -> OttlaError:
     return OttlaError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
-        f"group {group} has had its last epoch, the largest number that there is",
+        f"group {group} has reached the largest possible epoch",
         hint="stop all of its members and start them again; committed offsets are kept",
     )
 
@@ -84,7 +84,7 @@ def refused_regex(reason: str) -> OttlaError:
 def too_much(group_id: str, member_id: str, partitions: int, most_bytes: int) -> OttlaError:
     return OttlaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"member {member_id!r} of group {group_id} is to have {partitions} partitions, which do not go into a "
+        f"member {member_id!r} of group {group_id} is to have {partitions} partitions, which do not fit into a "
         f"record of {most_bytes} bytes",
         hint="run more members, or subscribe to fewer topics",
     )

@@ -1,8 +1,8 @@
-"""A group of the consumer protocol: its members, their targets, who owns what, and in which epoch.
+"""A group of the consumer protocol: its members, their targets, the owners of partitions, and its epochs.
 
-Each change is one record's, here as in the log, so the state is the log's by construction. What is asked again and
-again (the state's name, who owns a partition, what is subscribed) is kept up to date with each change. So a request
-costs as much in a group of 5,000 members as in one of five.
+Each change is that of one record, here as in the log, so a group's state is always that of its log. What every request
+needs (the state's name, the owner of a partition, the subscriptions) is updated with each change. So a request costs as
+much in a group of 5,000 members as in one of five.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Subscription(NamedTuple):
-    """What a member reads. Most groups have one, whatever their size."""
+    """What a member subscribes to. In most groups all members share one, whatever their number."""
 
     topics: frozenset[str]
     regex: str
 
 
 class SeenTopics(NamedTuple):
-    """Notes, as a change in memory, which version of the topics a group has seen."""
+    """A change in memory: the version of the topics that a group has seen."""
 
     group: str
     version: int
 
 
 class RefreshAsked(NamedTuple):
-    """Notes, as a change in memory, when the matches of all regular expressions of a group were last asked for."""
+    """A change in memory: when a group last requested the matches of all its regular expressions."""
 
     group: str
     at: float
 
 
 class Refreshed(NamedTuple):
-    """Notes, as a change in memory, when all regular expressions of a group were last matched, and with which version
-    of the topics and ACLs."""
+    """A change in memory: when all regular expressions of a group were last matched, and with which version of the
+    topics and ACLs."""
 
     group: str
     version: int
@@ -69,7 +69,7 @@ class Refreshed(NamedTuple):
 
 
 class TargetAsked(NamedTuple):
-    """Notes, as a change in memory, when a group's target was last asked for, and for which epoch."""
+    """A change in memory: when a group last requested its target, and for which epoch."""
 
     group: str
     epoch: int
@@ -77,22 +77,22 @@ class TargetAsked(NamedTuple):
 
 
 class RegexesRefused(NamedTuple):
-    """Notes, as a change in memory, why the matches of some regular expressions can't be kept, or with None that they
-    are to be tried again."""
+    """A change in memory: why the matches of some regular expressions can't be kept. With None as its reason, an
+    expression may be matched again."""
 
     group: str
     reasons: Mapping[str, str | None]
 
 
 class ClassicStep(Enum):
-    """What a member of the classic protocol is to do next."""
+    """The next request that is expected of a classic member."""
 
     JOIN = "join"
     SYNC = "sync"
 
 
 class Awaited(NamedTuple):
-    """Notes, as a change in memory, what is awaited of a classic member. None: nothing."""
+    """A change in memory: the step that is expected of a classic member, or None."""
 
     group: str
     member_id: str
@@ -105,10 +105,10 @@ MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | 
 
 class ConsumerGroup:
     def __init__(self, group_id: str, first_epoch: int | None = None) -> None:
-        """`first_epoch` is that of a group of the other protocol, whose epochs this one continues."""
+        """`first_epoch` continues the generations of a classic group with this id."""
         self.group_id: Final = group_id
         self.written: GroupEpoch | None = None
-        """The epoch as it is in the log. A group that has none does not exist yet."""
+        """The epoch as it is in the log. A group without one does not exist yet."""
         self.assigned: TargetEpoch | None = None
         self.members: Final[dict[str, ConsumerMember]] = {}
         self.targets: Final[dict[str, Partitions]] = {}
@@ -116,25 +116,25 @@ class ConsumerGroup:
         self.subscriptions: Final[Counter[Subscription]] = Counter()
         self.regexes: Final[Counter[str]] = Counter()
         self.unmatched: Final[dict[str, None]] = {}
-        """These expressions of members have no matches yet."""
+        """Expressions of members that have no matches yet."""
         self.unread: Final[dict[str, None]] = {}
-        """These expressions have matches, but no member has them any longer."""
+        """Expressions that have matches, but no member any longer."""
         self.refused: Final[dict[str, str]] = {}
-        """The expressions whose matches can't be kept, and why."""
+        """Expressions whose matches can't be kept, with the reasons."""
         self._refused_now: Final[dict[str, None]] = {}
-        """Those of `unmatched` that are refused."""
+        """The expressions in `unmatched` that are refused."""
         self.classic_protocols: Final[Counter[str]] = Counter()
-        """How many members of the classic protocol offer each assignor."""
+        """For each assignor, the number of classic members that offer it."""
         self.classic_members = 0
         self.seen_version = 0
-        """The version of the topics by which the epoch is known to be right."""
+        """The version of the topics for which the group's epoch is known to be current."""
         self.refresh_asked = RefreshAsked(group_id, float("-inf"))
         self.refreshed = Refreshed(group_id, 0, float("-inf"))
         self.target_asked = TargetAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self.quiet_epoch: int | None = None
-        """The epoch of members that have nothing to do, or None while the next target is to be made."""
+        """The target's epoch, or None while the target is older than the group's epoch."""
         self._update_quiet_epoch()
         self._instances: Final[dict[str, str]] = {}
         self._owners: Final[dict[TopicId, dict[int, str]]] = {}
@@ -142,12 +142,12 @@ class ConsumerGroup:
         self._assignors: Final[Counter[str]] = Counter()
         self._named: Final[Counter[str]] = Counter()
         self._counted: Final[dict[str, frozenset[str]]] = {}
-        """The matches that count, of expressions that members have."""
+        """For each expression of a member, its matches as `_matches` counts them."""
         self._matches: Final[Counter[frozenset[str]]] = Counter()
         self._matched: Final[Counter[str]] = Counter()
-        """In how many different `_matches` a topic is."""
+        """For each topic, the number of different `_matches` that contain it."""
         self._matches_size = 0
-        """How many names the different `_matches` have."""
+        """The number of names in all different `_matches`."""
         self._shared: Final[dict[Subscription, Subscription]] = {}
 
     # ---- what it is ------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class ConsumerGroup:
 
     @property
     def is_void(self) -> bool:
-        """It tells whether nothing of the group is in the log."""
+        """Whether nothing of the group is in the log."""
         return not (self.exists or self.assigned or self.members or self.targets or self.resolved)
 
     @property
@@ -183,7 +183,7 @@ class ConsumerGroup:
 
     @property
     def is_all_classic(self) -> bool:
-        """It tells whether all members use the classic protocol, and could make an assignment for each other."""
+        """Whether all members use the classic protocol, and have an assignor in common."""
         count = self.classic_members
         return 0 < len(self.members) == count and count in self.classic_protocols.values()
 
@@ -201,7 +201,7 @@ class ConsumerGroup:
         return len(self.unmatched) > len(self._refused_now)
 
     def refusal(self, pattern: str) -> str | None:
-        """Return why the expression has no matches, and gets none for now."""
+        """Return why the expression is refused and has no matches, or None."""
         return self.refused[pattern] if pattern in self._refused_now else None
 
     def by_instance(self, instance_id: str | None) -> ConsumerMember | None:
@@ -209,19 +209,18 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def owner(self, topic_id: TopicId, number: int) -> str | None:
-        """Return the member that owns the partition: it has it, or has not given it up yet."""
+        """Return the member that owns the partition. A member owns it until it has given it up."""
         return self._owners.get(topic_id, {}).get(number)
 
     def target(self, member_id: str) -> Partitions:
         return self.targets.get(member_id, NO_PARTITIONS)
 
     def assignor(self, known: Sequence[str]) -> str:
-        """Return the assignor that most members prefer, of those that are known. The first is that of a group whose
-        members prefer none."""
+        """Return which of the known assignors most members prefer, or the first one if they prefer none."""
         return max(known, key=lambda name: self._assignors[name])
 
     def subscribed_topics(self) -> Set[str]:
-        """Return the topics that any member reads, by name or by what its regular expression matches."""
+        """Return the topics that any member reads, by name or by a regular expression."""
         return self._named.keys() | self._matched.keys() if self._matched else self._named.keys()
 
     def reading(self) -> Reading:
@@ -243,8 +242,8 @@ class ConsumerGroup:
         return subscription.topics | matches.topics if subscription.topics else matches.topics
 
     def has_room_for(self, matches: frozenset[str], most: int) -> bool:
-        """Return whether the matches of the group's expressions would still be at most that many, with these added.
-        Those that are equal count once."""
+        """Return whether all matches of the group still have at most `most` names with these added. Equal matches count
+        once."""
         return self._matches[matches] > 0 or self._matches_size + len(matches) <= most
 
     # ---- records ---------------------------------------------------------------------------------------------------
@@ -271,7 +270,7 @@ class ConsumerGroup:
         self.quiet_epoch = self.target_epoch if self.is_assigned else None
 
     def keys(self) -> Iterator[ConsumerKey]:
-        """Yield the key of each of the group's records, and that of one which an older release may have written."""
+        """Yield the keys of the group's records, and one that an older release of Kafka may have written."""
         yield from (CurrentKey(self.group_id, member_id) for member_id in self.members)
         yield from (TargetKey(self.group_id, member_id) for member_id in self.targets)
         yield TargetEpochKey(self.group_id)
@@ -285,7 +284,7 @@ class ConsumerGroup:
         return tuple(Entry(encode_consumer_key(key), None) for key in self.keys())
 
     def value_of(self, key: ConsumerKey) -> Any:
-        """Return what `apply` has taken in last under this key, or None."""
+        """Return the value that `apply` last got under this key, or None."""
         match key:
             case GroupEpochKey():
                 return self.written
@@ -338,8 +337,8 @@ class ConsumerGroup:
     def _shared_topics(self, metadata: MemberMetadata) -> frozenset[str]:
         """Return the topics of a member as the group keeps them.
 
-        Members with one subscription share it, or 5,000 of them would hold its topics 5,000 times. Those with another
-        share the names, each of which came with a request of its own.
+        Members with equal subscriptions share one set. Otherwise 5,000 members would hold its topics 5,000 times.
+        Members with different subscriptions share the names, of which each request brings its own copies.
         """
         shared = self._shared.get(Subscription(metadata.topics, metadata.regex))
         if shared is not None:
@@ -363,7 +362,7 @@ class ConsumerGroup:
                 self._owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
 
     def _release(self, member: ConsumerMember) -> None:
-        """Take out what is counted of the member's assignment."""
+        """Undo the counts of the member's assignment."""
         if member.current.state is MemberState.STABLE:
             _take_one(self._reconciled, member.epoch)
         for partitions in (member.current.assigned, member.current.revoking):
@@ -379,7 +378,7 @@ class ConsumerGroup:
         self._look_at_regex(pattern)
 
     def _look_at_regex(self, pattern: str) -> None:
-        """Keep up to date what depends on whether the expression has readers and matches."""
+        """Update what depends on whether the expression has members and matches."""
         is_read, found = pattern in self.regexes, self.resolved.get(pattern)
         is_unmatched = is_read and found is None
         _mark(self.unread, pattern, not is_read and found is not None)

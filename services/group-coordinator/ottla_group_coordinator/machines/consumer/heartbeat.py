@@ -1,8 +1,9 @@
-"""The heartbeat of the consumer protocol: a member joins, says what has changed, and takes the next step of its way.
+"""The heartbeat of the consumer protocol: a member joins, reports changes, and takes its next step towards its target.
 
-Most heartbeats say nothing and change nothing. They are recognized first, by a handful of comparisons, and answered
-from memory. Any other goes through five steps, each of which may write: the member's own data, its regular expression,
-the epoch of the group, the target, and the member's next step towards it. Source: GroupMetadataManager of Apache Kafka.
+Most heartbeats report nothing and change nothing. A handful of comparisons recognizes these first, and they are
+answered from memory. Any other heartbeat goes through five steps, each of which may write: the member's own data, its
+regular expression, the epoch of the group, the target, and the member's next step. Source: GroupMetadataManager of
+Apache Kafka.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _NAMED: Final = 5
-"""How many partitions an event names."""
+"""The most partitions that an event names."""
 
 
 def decide_consumer_heartbeat(
@@ -68,8 +69,8 @@ def decide_consumer_heartbeat(
     now: Moment,
     before: Callable[[Draft], None] = lambda draft: None,
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
-    """Answer a heartbeat. Raises Kafka's errors, and then nothing has changed. `before` makes the group what it is to
-    be before the member joins."""
+    """Answer a heartbeat. Raises Kafka's errors, and then nothing has changed. `before` runs first, to upgrade a
+    classic group."""
     if request.epoch < JOINS:
         return decide_consumer_leave(group, request, topics, settings, now)
     consumer = settings.consumer.of(group.group_id)
@@ -91,7 +92,8 @@ def check_room(group: ConsumerGroup, member_id: str, instance_id: str | None, se
 def check_epoch(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> None:
     """Raise FENCED_MEMBER_EPOCH for an epoch that is not the member's.
 
-    The epoch before it is accepted if the member owns nothing but what it was given: then only a response was lost.
+    The member's previous epoch is accepted if it reports only partitions that are assigned to it: then only a response
+    was lost.
     """
     if request.epoch == member.epoch:
         return
@@ -103,7 +105,7 @@ def check_epoch(group: ConsumerGroup, member: ConsumerMember, request: ConsumerH
 def answer_if_quiet(
     group: ConsumerGroup, request: ConsumerHeartbeat, topics: GroupTopics, settings: ConsumerSettings, now: Moment
 ) -> Recalled | None:
-    """Answer a heartbeat after which all is as it was, or return None. Most heartbeats are like that."""
+    """Answer a heartbeat that changes nothing, as most do, or return None."""
     member = group.members.get(request.member_id)
     if member is None or not _is_quiet(group, member, request, topics, settings, now):
         return None
@@ -165,7 +167,7 @@ def _go_on(
 
 
 def _admit(draft: Draft, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Return the member as it was before this request. One that joins may take the place of a static member."""
+    """Return the member as it was before this request. A member that joins may replace a static one."""
     group = draft.group
     if request.epoch != JOINS:
         return group.members[request.member_id]
@@ -183,7 +185,7 @@ def _admit(draft: Draft, request: ConsumerHeartbeat) -> ConsumerMember:
 
 
 def replace_static(draft: Draft, static: ConsumerMember, member_id: str) -> None:
-    """Give a static member's place, with all that it has, to the process that has come back under this id."""
+    """Give a static member's data and assignment to the process that has come back as `member_id`."""
     group = draft.group
     target = group.targets.get(static.member_id)
     ends_another = static.member_id != member_id and member_id in group.members
@@ -199,11 +201,11 @@ def replace_static(draft: Draft, static: ConsumerMember, member_id: str) -> None
     draft.write(CurrentKey(group.group_id, member_id), current)
     draft.note(Kind.REPLACED, f"came back in place of {static.member_id}", group.members[member_id])
     if ends_another:
-        draft.begin_epoch(group.group_epoch.topics_hash, f"another member that was {member_id} has gone")
+        draft.begin_epoch(group.group_epoch.topics_hash, f"{member_id} has replaced another member")
 
 
 def _put(draft: Draft, former: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Take in what the member says of itself."""
+    """Store what the member reports about itself."""
     was = former.metadata
     metadata = was._replace(
         instance_id=was.instance_id if request.instance_id is None else request.instance_id,
@@ -237,8 +239,8 @@ def _take_regex(
     topics: GroupTopics,
     settings: ConsumerSettings,
 ) -> bool:
-    """Return whether the member has another regular expression, whose matches are known. Matches that are not known,
-    or are no longer right, are asked for."""
+    """Return whether the member has another regular expression, whose matches are known. Request matches that are
+    missing or out of date."""
     group, pattern = draft.group, metadata.regex
     is_other = was.regex != pattern
     is_new = bool(is_other and pattern and group.regexes[pattern] == 1)
@@ -259,14 +261,13 @@ def _take_regex(
 
 
 def cause_of(group: ConsumerGroup, former: ConsumerMember, client_id: str) -> str:
-    """Return why an epoch begins if the subscription of the member is no longer what it was. It may be new."""
-    did = "has another subscription" if former.member_id in group.members else "joined"
+    """Return the cause of the epoch that begins if the member is new or changes its subscription."""
+    did = "changed its subscription" if former.member_id in group.members else "joined"
     return f"{client_id or former.member_id} {did}"
 
 
 def update_epoch(draft: Draft, topics: GroupTopics, cause: str, *, is_other: bool) -> None:
-    """Begin an epoch if a member has another subscription, for which there is a `cause`, or if the topics have
-    changed."""
+    """Begin an epoch if a member has another subscription, with this `cause`, or if the topics have changed."""
     group = draft.group
     is_other = is_other or not group.exists
     if not is_other and group.seen_version == topics.version:
@@ -281,7 +282,7 @@ def update_epoch(draft: Draft, topics: GroupTopics, cause: str, *, is_other: boo
 
 
 def step(draft: Draft, member: ConsumerMember, owned: Partitions | None, topics: GroupTopics) -> CurrentAssignment:
-    """Take the member's next step towards its target. Return what it has then. `owned` is what it reports."""
+    """Take the member's next step towards its target, and return its assignment. `owned` is what it reports."""
     group = draft.group
 
     def is_read(topic_id: TopicId) -> bool:
@@ -295,7 +296,7 @@ def step(draft: Draft, member: ConsumerMember, owned: Partitions | None, topics:
     draft.write(CurrentKey(group.group_id, member.member_id), current)
     timer = MemberTimer(group.group_id, member.member_id, Awaits.REVOCATION)
     if current.state is MemberState.UNREVOKED:
-        # A classic member has that long to join again, once its heartbeat has told it to (`classic_members`).
+        # A classic member's time begins once its heartbeat has asked it to join again (`classic_members`).
         timeout_s = member.metadata.rebalance_timeout_ms / 1000
         draft.timers[timer] = None if member.is_classic else draft.now.at + timeout_s
         draft.note(Kind.REVOKES, f"has to give up {_named(current.revoking, topics)}", member)
@@ -317,7 +318,7 @@ def _note_step(draft: Draft, member: ConsumerMember, goal: Goal, topics: GroupTo
         for topic_id, number in each(goal.partitions)
         if (owner := goal.owner(topic_id, number)) not in (None, member.member_id)
     ]
-    named = [f"{topics.name(topic_id)}-{number}, which {owner} has" for topic_id, number, owner in waits[:_NAMED]]
+    named = [f"{topics.name(topic_id)}-{number} (owned by {owner})" for topic_id, number, owner in waits[:_NAMED]]
     draft.note(Kind.WAITS, f"waits for {_few(named, len(waits))}", member)
 
 

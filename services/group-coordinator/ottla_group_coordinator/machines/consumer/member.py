@@ -1,4 +1,4 @@
-"""A member of a consumer group: what it has said of itself, and what it has of its assignment."""
+"""A member of a consumer group: its own data, and its assignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAVES_FOR_NOW: Final = -2
 
 
 class ClassicProtocols(NamedTuple):
-    """What a member of the classic protocol has said in its join: its assignors with their metadata, best first."""
+    """What a classic member has sent in its join: its assignors with their metadata, preferred ones first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -39,7 +39,7 @@ class MemberMetadata(NamedTuple):
 
 
 class CurrentAssignment(NamedTuple):
-    """What a member has. `revoking` are the partitions that it has yet to give up. It owns them until then."""
+    """A member's assignment. `revoking` are partitions that it has to give up, and owns until then."""
 
     epoch: int = JOINS
     previous_epoch: int = JOINS

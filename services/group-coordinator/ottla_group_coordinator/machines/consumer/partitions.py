@@ -1,4 +1,4 @@
-"""Sets of partitions by topic id: what a member is to have, and what it has, since which epoch."""
+"""Sets of partitions by topic id: a member's target, and its assignment with the epoch of each partition."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NO_EPOCHS: Final[EpochOfPartition] = {}
 
 
 _FEW: Final = 8
-"""How many partitions of a topic are few. Most members have few of each."""
+"""The size of the largest sets that are shared. Most members have few partitions of each topic."""
 
 _KEPT: Final = 1 << 13
 
 
 def shared(numbers: frozenset[int]) -> frozenset[int]:
-    """Return an equal set. All members that have the same few partitions of some topic share one."""
+    """Return an equal set. Equal small sets are shared, whatever their members and topics."""
     return _kept(numbers) if len(numbers) <= _FEW else numbers
 
 
@@ -67,12 +67,12 @@ def has_any(partitions: EpochOfPartition, some: Partitions) -> bool:
 
 
 def union(some: EpochOfPartition, others: EpochOfPartition) -> EpochOfPartition:
-    """Return the partitions that are in either. One that is in both has the epoch that `others` say."""
+    """Return the partitions that are in either. One that is in both has its epoch in `others`."""
     return {t: {**some.get(t, {}), **others.get(t, {})} for t in (*some, *(t for t in others if t not in some))}
 
 
 def are_equal(partitions: EpochOfPartition, others: Mapping[TopicId, frozenset[int] | Mapping[int, int]]) -> bool:
-    """Return whether both are the same partitions, whatever their epochs."""
+    """Return whether both have the same partitions, whatever their epochs."""
     return count(partitions) == count(others) and all(
         frozenset(numbers) <= partitions.get(topic_id, {}).keys() for topic_id, numbers in others.items() if numbers
     )

@@ -1,8 +1,8 @@
 """The next step of a member towards its target.
 
-A member's partitions never overlap with another's, and no step waits for a member that is not concerned. What a member
-does not report as given up it still owns. If it reports nothing, nothing has changed. Source: CurrentAssignmentBuilder
-of Apache Kafka.
+No partition has two owners, and no step waits for a member that owns none of the partitions in question. A member owns
+a partition until it reports its partitions without it. If it reports none at all, nothing has changed. Source:
+CurrentAssignmentBuilder of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ottla_group_coordinator.machines.consumer.states import NEXT, MemberEvent, 
 
 
 class Goal(NamedTuple):
-    """Where a member is to get to. `is_read` tells whether it is subscribed to a topic, `owner` whose a partition
-    is."""
+    """What a member moves towards. `is_read` returns whether it is subscribed to a topic, and `owner` the member that
+    owns a partition."""
 
     epoch: int
     partitions: Partitions
@@ -34,7 +34,7 @@ class Goal(NamedTuple):
 
 
 def reconcile(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
-    """Return what the member has after its next step, which may be what it has now. `owned` is what it reports."""
+    """Return the member's assignment after its next step, which may be the present one. `owned` is what it reports."""
     current = member.current
     is_there = current.state is MemberState.STABLE and current.epoch == goal.epoch
     if is_there or (current.state is MemberState.UNREVOKED and _owns(current.revoking, owned)):
@@ -43,12 +43,12 @@ def reconcile(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> C
 
 
 def _owns(revoking: EpochOfPartition, owned: Partitions | None) -> bool:
-    """Return whether the member still owns what it has to give up, as far as is known."""
+    """Return whether the member still owns any of `revoking`. It does if it reports nothing."""
     return owned is None or has_any(revoking, owned)
 
 
 def _without_unread(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
-    """Have the member give up topics that it no longer reads. Its target may not know that yet."""
+    """Have the member give up topics that it no longer reads, although its target may still have them."""
     unread = {t: epochs for t, epochs in current.assigned.items() if not goal.is_read(t)}
     if not unread:
         return current
@@ -72,7 +72,7 @@ def _next(member: ConsumerMember, goal: Goal, owned: Partitions | None) -> Curre
     if revoking and _owns(revoking, owned):
         return current._replace(state=NEXT[current.state, MemberEvent.MUST_REVOKE], assigned=kept, revoking=revoking)
     waits, owner = False, goal.owner
-    # What the member itself has just given up is free for it.
+    # Partitions that the member itself has just given up are free for it.
     takes = (None, member.member_id)
     for topic_id, numbers in target.items():
         missing = sorted(numbers - kept.get(topic_id, {}).keys())

@@ -1,10 +1,10 @@
 """The records of consumer groups in `__consumer_offsets`, in Kafka's own formats.
 
-The version of a key says what it is: 3 a group with its epoch, 4 the partitions of its topics as releases before Kafka
-4.1 kept them, 5 what a member has said of itself, 6 the epoch of the target, 7 a member's target, 8 what a member has,
-and 16 the matches of a regular expression. Values are flexible, and of version 0. A value of another version counts as
-one that can't be read, and stays in the log, where Kafka's coordinator fails to load. Of kind 4 only tombstones are
-written: the hash in kind 3 has taken its place (KIP-1101). Source: the ConsumerGroup*Key/Value.json of Apache Kafka.
+The version of a key is the kind of its record: 3 a group's epoch, 4 the partitions of its topics as releases before
+Kafka 4.1 kept them, 5 a member's own data, 6 the epoch of the target, 7 a member's target, 8 a member's assignment, and
+16 the matches of a regular expression. Values have version 0, which is flexible. A value of another version is left in
+the log and counts as unreadable. (Kafka's coordinator fails to load it.) Of kind 4 only tombstones are written, because
+the hash in kind 3 has replaced it (KIP-1101). Source: the ConsumerGroup*Key/Value.json of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ottla_group_coordinator.machines.consumer.partitions import EpochOfPartitio
 from ottla_group_coordinator.machines.consumer.states import MemberState
 
 FIRST_EPOCH: Final = 1
-"""A new group begins with this epoch, and with an empty target of it. So its members have an epoch before there is a
-target of their own, and no member that has joined is ever told epoch 0."""
+"""A new group begins with this epoch and an empty target. So members have an epoch before their first target is made,
+and no member that has joined gets epoch 0."""
 
 LAST_EPOCH: Final = 2**31 - 1
 
@@ -32,7 +32,7 @@ _INT64: Final = struct.Struct(">q")
 _LEAST_TOPIC_BYTES: Final = _UUID_BYTES + 2
 _PARTITION_BYTES: Final = 4
 _STATES: Final = (MemberState.STABLE, MemberState.UNREVOKED, MemberState.UNRELEASED)
-"""By the number that stands for them in a record."""
+"""By their numbers in a record."""
 
 
 class GroupEpochKey(NamedTuple):
@@ -75,7 +75,7 @@ ConsumerKey: TypeAlias = (
 
 
 class GroupEpoch(NamedTuple):
-    """The group's epoch, with the hash of the topics that it was begun for."""
+    """The group's epoch, with the hash of the topics for which it began."""
 
     epoch: int = FIRST_EPOCH
     topics_hash: int = 0
@@ -83,7 +83,7 @@ class GroupEpoch(NamedTuple):
 
 
 class TargetEpoch(NamedTuple):
-    """The epoch of the target, and when it was made. 0: that is not known."""
+    """The epoch of the target, and when it was made, or 0 if that is not known."""
 
     epoch: int = FIRST_EPOCH
     made_ms: int = 0
@@ -98,13 +98,13 @@ class ResolvedRegex(NamedTuple):
 
 
 class EncodedKey(bytes):
-    """A key as bytes, with the key itself: a decision is applied right after it has been encoded."""
+    """An encoded key with the key itself, because a decision is applied right after it has been encoded."""
 
     key: ConsumerKey
 
 
 class EncodedValue(bytes):
-    """A value as bytes, with the value itself."""
+    """An encoded value with the value itself."""
 
     value: Any
 
@@ -134,7 +134,7 @@ def encode_consumer_key(key: ConsumerKey) -> EncodedKey:
 
 
 def decode_consumer_key(version: int, reader: Reader) -> ConsumerKey | None:
-    """Return the key behind its version, or None for another kind. Raises MalformedError."""
+    """Return the key that follows its version, or None for an unknown kind. Raises MalformedError."""
     kind = cast("Callable[..., ConsumerKey] | None", _KEYS.get(version))
     if kind is None:
         return None
@@ -165,7 +165,7 @@ def encode_consumer_value(key: ConsumerKey, value: Any) -> EncodedValue:
 
 
 def decode_consumer_value(key: ConsumerKey, data: bytes) -> Any:
-    """Return the value that belongs to the key. That of kind 4 means nothing here. Raises MalformedError."""
+    """Return the value that belongs to the key. The value of kind 4 is ignored. Raises MalformedError."""
     if isinstance(data, EncodedValue):
         return data.value
     reader = Reader(memoryview(data), flexible=True, most=len(data))
@@ -204,7 +204,7 @@ def _tagged_int64(reader: Reader, number: int, default: int) -> int:
     if tagged is None:
         return default
     if len(tagged) != _INT64.size:
-        raise MalformedError(f"a number of 8 bytes has {len(tagged)}")
+        raise MalformedError(f"a number of 8 bytes has {len(tagged)} bytes")
     return int(_INT64.unpack(tagged)[0])
 
 
@@ -288,7 +288,7 @@ def _write_current(writer: Writer, value: CurrentAssignment) -> None:
 def _read_current(reader: Reader) -> CurrentAssignment:
     epoch, previous_epoch, number = reader.int32(), reader.int32(), reader.take(1)[0]
     if number >= len(_STATES):
-        # Its member is not known to own anything, so it is fenced and joins again, as in Kafka.
+        # Without this record its member owns nothing, so it is fenced and joins again, as in Kafka.
         raise MalformedError(f"a member has the unknown state {number}")
     assigned, revoking = (_read_epochs(reader, max(epoch, 0)) for _ in range(2))
     reader.pass_tags()
@@ -306,7 +306,7 @@ def _write_epochs(writer: Writer, value: EpochOfPartition) -> None:
 
 
 def _read_epochs(reader: Reader, default: int) -> EpochOfPartition:
-    """Read partitions with their epochs. A release before KIP-1251 has written none, and then all have `default`."""
+    """Read partitions with their epochs. Releases before KIP-1251 wrote none, and then all have `default`."""
     found: dict[TopicId, Mapping[int, int]] = {}
     for _ in range(reader.array(_LEAST_TOPIC_BYTES)):
         topic_id, numbers = _read_numbers(reader)

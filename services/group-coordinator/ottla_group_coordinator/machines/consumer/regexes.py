@@ -1,9 +1,9 @@
-"""Regular expressions: each is resolved once for all members that have it, and again when its matches may have changed.
+"""Regular expressions: each is matched once for all members that have it, and again when its matches may have changed.
 
-To match a pattern with every topic of the cluster takes longer than a decision may. So a decision only asks for it
-(`ResolveRegexes`), the service does it in slices, and `decide_resolved` takes the matches in. Until then a pattern
-matches nothing. All patterns of a group are matched again if topics have come or gone, if ACLs have changed, or if the
-refresh interval is over. A refresh counts once its matches are taken in, so one that has failed is asked for again.
+Matching a pattern with every topic of the cluster takes longer than a decision may. So a decision only requests the
+matches (`ResolveRegexes`), the service finds them in slices, and `decide_resolved` stores them. Until then a pattern
+matches nothing. All patterns of a group are matched again if topics were created or deleted, if ACLs have changed, or
+if the refresh interval is over. A refresh counts once its matches are stored, so a failed one is requested again.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ REFRESH_S: Final = 10.0
 """All patterns of a group are matched again at most this often, as in Kafka."""
 
 MOST_MATCHES: Final = 1 << 20
-"""How many names the matches of a group have together. Each takes about 50 bytes. Equal matches count once."""
+"""The most names in all matches of a group. Each takes about 50 bytes, and equal matches count once."""
 
 _PATTERN_BYTES: Final = 1 << 18
-"""How much memory a compiled pattern may take. A repeated repetition could take any amount. It also bounds how long one
-name takes, which is 10 ms at worst."""
+"""The most memory of a compiled pattern, because nested repetitions could take any amount. This also bounds the time to
+match one name to 10 ms."""
 
 
 _RECORD_BYTES: Final = 100
-"""What a record takes beside its names, at most."""
+"""The most bytes of a record besides its names."""
 
 
 class ResolveRegexes(NamedTuple):
-    """Asks, as an effect, for the matches of those patterns of a group that `patterns_to_match` names.
+    """An effect that requests the matches of the group's `patterns_to_match`.
 
-    `reader` is the member that has brought it about. Its rights bound the matches, as in Kafka.
+    `reader` is the member whose request has caused it. Its rights bound the matches, as in Kafka.
     """
 
     group: str
@@ -60,7 +60,7 @@ def compiled(pattern: str) -> Any:
 
 
 def check_regex(pattern: str) -> None:
-    """Raise INVALID_REGULAR_EXPRESSION."""
+    """Raise INVALID_REGULAR_EXPRESSION for a pattern that does not compile."""
     compiled(pattern)
 
 
@@ -83,12 +83,12 @@ def check_is_not_refused(group: ConsumerGroup, pattern: str) -> None:
 
 
 def ask(draft: Draft, reader: Reader | None) -> None:
-    """Ask for the matches of the patterns that have none yet."""
+    """Request the matches of the patterns that have none yet."""
     draft.effects.append(ResolveRegexes(draft.group.group_id, reader))
 
 
 def ask_all(draft: Draft, reader: Reader | None) -> None:
-    """Ask for the matches of all patterns."""
+    """Request the matches of all patterns."""
     draft.memory.append(RefreshAsked(draft.group.group_id, draft.now.at))
     ask(draft, reader)
 
@@ -109,25 +109,24 @@ def check_matches(pattern: str, names: Set[str], size_bytes: int, most_bytes: in
     """Raise INVALID_REGULAR_EXPRESSION for matches that no record can hold."""
     if size_bytes > most_bytes:
         raise errors.refused_regex(
-            f"{pattern[:100]!r} matches {len(names)} topics, whose names take {size_bytes} bytes, and a record in the "
-            f"log holds {most_bytes}"
+            f"{pattern[:100]!r} matches {len(names)} topics, whose names take {size_bytes} bytes, more than the "
+            f"{most_bytes} bytes of a record"
         )
 
 
 class Found(NamedTuple):
-    """What some patterns of a group match, as of a revision of the metadata."""
+    """The matches of some patterns of a group, as of a revision of the metadata."""
 
     matches: dict[str, frozenset[str]]
     refused: dict[str, str]
-    """The patterns whose matches can't be kept, and why. They keep their former matches, if they have any."""
+    """The patterns whose matches can't be kept, with the reasons. Matches that they already have are kept."""
     revision: int
     refreshed: int | None = None
-    """The version of topics and ACLs with which all patterns of the group have been matched now, or None if some are
-    left."""
+    """The version of the topics and ACLs if this completes a refresh of all patterns, or None."""
 
 
 def decide_resolved(group: ConsumerGroup, found: Found, topics: GroupTopics, now: Moment) -> ShardDecision[None]:
-    """Take in matches. Others than before begin an epoch."""
+    """Store matches. If any of them have changed, begin an epoch."""
     with Draft(group, now) as draft:
         refused = dict(found.refused)
         for pattern, names in found.matches.items():
@@ -136,13 +135,15 @@ def decide_resolved(group: ConsumerGroup, found: Found, topics: GroupTopics, now
                 continue
             if not group.has_room_for(names, MOST_MATCHES):
                 refused[pattern] = (
-                    f"the matches of all expressions of group {group.group_id} are more than {MOST_MATCHES}"
+                    f"the regular expressions of group {group.group_id} have more than {MOST_MATCHES} matches together"
                 )
             else:
                 draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, found.revision, now.wall_ms))
-        # A new expression begins one even if it matches nothing: its member may have read something else before.
+        # A new expression begins an epoch even if it matches nothing: its member may have read other topics before.
         if draft.records():
-            draft.begin_epoch(hash_of(group.subscribed_topics(), topics), "an expression matches other topics")
+            draft.begin_epoch(
+                hash_of(group.subscribed_topics(), topics), "the matches of a regular expression have changed"
+            )
         if unmatched := {pattern: why for pattern, why in refused.items() if pattern in group.unmatched}:
             draft.memory.append(RegexesRefused(group.group_id, unmatched))
         if found.refreshed is not None:

@@ -1,4 +1,4 @@
-"""The one request of the consumer protocol and its response."""
+"""The heartbeat, which is the only request of the consumer protocol, and its response."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ UNCHANGED: Final = -1
 
 
 class Reader(NamedTuple):
-    """Whose rights bound the matches of a regular expression."""
+    """The client whose rights bound the matches of a regular expression."""
 
     principal: str
     host: str
     sees_unlisted: bool = False
-    """It tells whether topics without ACLs are open to everyone."""
+    """Whether topics without ACLs are open to every client."""
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """What a member says. None, or -1 for the timeout, stands for no change since its last request."""
+    """A member's request. None, or -1 for the timeout, means no change since its last request."""
 
     member_id: str
     epoch: int
@@ -40,8 +40,7 @@ class ConsumerHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """It tells whether the member says everything of itself, as it does after an error. Then it needs all of its
-        assignment."""
+        """Whether the member sends all of its data, as it does after an error. Then it needs its whole assignment."""
         has_subscription = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != UNCHANGED and has_subscription and self.owned is not None
 
@@ -66,7 +65,7 @@ class ConsumerHeartbeatAnswer(NamedTuple):
 
 
 def check_request(group_id: str, request: ConsumerHeartbeat, settings: ConsumerSettings) -> None:
-    """Raise for a request that no group would take."""
+    """Raise for a request that no group accepts."""
     if not group_id:
         raise errors.invalid("the group id is empty", "set a group.id")
     if not request.member_id:
@@ -74,7 +73,7 @@ def check_request(group_id: str, request: ConsumerHeartbeat, settings: ConsumerS
     if request.instance_id == "" or request.rack == "":
         raise errors.invalid("the instance id or the rack is empty", "leave it out, or set it to some text")
     if request.epoch < LEAVES_FOR_NOW:
-        raise errors.invalid(f"the member epoch {request.epoch} means nothing", "use 0 to join, -1 or -2 to leave")
+        raise errors.invalid(f"the member epoch {request.epoch} is not valid", "use 0 to join, -1 or -2 to leave")
     if request.epoch == LEAVES_FOR_NOW and request.instance_id is None:
         raise errors.invalid("a member without an instance id can't leave with epoch -2", "leave with epoch -1")
     if request.epoch == JOINS:

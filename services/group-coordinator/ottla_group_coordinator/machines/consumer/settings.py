@@ -26,7 +26,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Settings of one group, or of all that have none of their own."""
+    """The settings of one group, or of all groups that have none of their own."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -34,13 +34,13 @@ class ConsumerSettings:
     regex_refresh_interval_ms: int = 600_000
     max_size: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
-    """The first one is that of a group whose members prefer none."""
+    """The first one is for groups whose members prefer none."""
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupsSettings:
-    """The cluster's settings, and those of the groups that have some of their own, by group id."""
+    """The cluster's settings, and by group id those of groups that have their own."""
 
     cluster: ConsumerSettings = field(default_factory=ConsumerSettings)
     groups: Mapping[str, ConsumerSettings] = field(default_factory=dict)

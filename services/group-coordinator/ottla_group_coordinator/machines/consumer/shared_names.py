@@ -1,6 +1,6 @@
 """Equal sets of topic names are kept once in the process.
 
-Many expressions, in many groups, match the same topics. Ten thousand names in a set of their own take half a megabyte.
+Many expressions in many groups match the same topics, and a set of ten thousand names takes half a megabyte.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 _KEPT: Final[WeakValueDictionary[int, frozenset[str]]] = WeakValueDictionary()
-"""By their hashes. Of different sets with one hash, only the newest is shared."""
+"""By their hashes. Of different sets with the same hash, only the newest is shared."""
 
 
 def shared(names: frozenset[str]) -> frozenset[str]:

@@ -1,11 +1,11 @@
-"""The states of a consumer group's member and every way between them are one table.
+"""The states of a consumer group's member, and all transitions between them, are one table.
 
-A member goes towards its target in three steps, and a lost response or a new target may interrupt each of them. First
-it gives up what is not in its target, and stays in its epoch until it has done so. Then it takes the target's epoch
-with all that is free. What others still own it gets later, one heartbeat after another. So no partition ever has two
-owners, and a slow member holds up only those that wait for its partitions.
+A member moves to its target in three steps, and a lost response or a new target may interrupt each of them. First it
+gives up the partitions that are not in its target, and stays in its epoch until it has done so. Then it takes the
+target's epoch with all partitions that are free. Partitions that others still own follow with later heartbeats. So no
+partition ever has two owners, and a slow member delays only those that wait for its partitions.
 
-A group has no state of its own. What it is called follows from its members and epochs.
+A group has no state of its own. The state that is reported for it follows from its members and epochs.
 
 The diagram in docs/design/groups.md is drawn from here (tools/state_diagrams.py).
 """
@@ -56,9 +56,9 @@ class ConsumerGroupState(Enum):
 
 
 def group_state(members: int, reconciled: int, *, is_assigned: bool) -> ConsumerGroupState:
-    """Return the state of a group that has so many members, and so many that are reconciled to its target.
+    """Return the state of a group, by its number of members and how many of them are reconciled to the target.
 
-    `is_assigned` says that the target is that of the group's epoch.
+    `is_assigned` says that the target is not older than the group's epoch.
     """
     if not members:
         return ConsumerGroupState.EMPTY

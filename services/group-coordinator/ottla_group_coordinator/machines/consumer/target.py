@@ -1,13 +1,14 @@
-"""The target of a group: made when its epoch is ahead, and at most once in an assignment interval (KIP-1263).
+"""The target of a group: made when the group's epoch is ahead of it, and at most once in an assignment interval
+(KIP-1263).
 
-The target of a small group is made in the decision that needs it, so a member that joins hears its assignment at once.
-That of a large group takes longer than a decision may. So the decision only asks for it (`AssignTarget`), the service
-makes it in slices from the group as it is then (`TargetWork`), and later decisions write it down (`decide_made`).
-Members go on by the former target until then.
+The target of a small group is made in the decision that needs it, so the response to a join has the assignment. That of
+a large group takes longer than a decision may. So the decision only requests it (`AssignTarget`), the service makes it
+in slices from a snapshot of the group (`TargetWork`), and later decisions write it (`decide_made`). Until then members
+keep the former target.
 
-The group may have gone on in the meantime. What was made still counts, for the epoch that it was made for. If it did
-not, a group that members join all the time would never have a target. Members that have come since get nothing yet, and
-the next target follows after the assignment interval.
+The group's epoch may have grown in the meantime. The target still counts, for the epoch for which it was made.
+Otherwise a group that members keep joining would never get a target. The members that it lacks get nothing yet, and the
+next target follows after the assignment interval.
 """
 
 from __future__ import annotations
@@ -40,28 +41,30 @@ from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _AT_ONCE: Final = 10_000
-"""The work of a target that is made at once, counted in topics that a member reads, and partitions. A member counts as
-some more of them."""
+"""The most work of a target that is made in one decision. Each partition counts as one, and so does each topic of each
+member."""
 
 _OF_A_MEMBER: Final = 4
+"""Each member counts as this much, too."""
+
 _A_PART: Final = 2_500
-"""The most members of a large group whose targets are written in one decision."""
+"""The most members whose targets one decision writes."""
 
 _ASK_AGAIN_S: Final = 10.0
-"""How long a group waits for a target before it asks for it again. What was asked may have been lost."""
+"""How long a group waits for a target before it requests it again. The first request may have been lost."""
 
 _A_STEP: Final = 500
 """How many topics are looked up in one step."""
 
 
 class AssignTarget(NamedTuple):
-    """Asks, as an effect, for the target of a group that is too large for one decision."""
+    """An effect that requests the target of a group that is too large for one decision."""
 
     group: str
 
 
 class TargetWork(NamedTuple):
-    """What a target is made of: a group at one moment. Nothing of it changes afterwards."""
+    """A snapshot of a group, from which its target is made."""
 
     epoch: GroupEpoch
     assignor: str
@@ -77,7 +80,7 @@ class TargetChange(NamedTuple):
 
 
 class MadeTarget(NamedTuple):
-    """A target, as far as it differs from the former one. `moved` is how many partitions have another reader."""
+    """The changes from the former target to a new one. `moved` partitions get another reader."""
 
     epoch: GroupEpoch
     assignor: str
@@ -87,10 +90,10 @@ class MadeTarget(NamedTuple):
 
 
 def make_target(draft: Draft, topics: GroupTopics, settings: GroupSettings) -> None:
-    """Make the target of the group's epoch, or ask for it, unless the last one was made a moment ago.
+    """Make the target of the group's epoch, or request it, unless the assignment interval is not over yet.
 
-    A target that does not go into one batch is written with several heartbeats, and counts once it is complete. What
-    members lose comes first: then each heartbeat comes to the same target.
+    A target that does not fit into one batch is written by several heartbeats, and counts once it is complete. What
+    members lose is written first, so that each of these heartbeats makes the same target.
     """
     group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
     if group.is_assigned or not _is_due(draft, consumer) or _is_asked(draft):
@@ -100,7 +103,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: GroupSettings) -> N
         _write(draft, made, 0, settings)
         return
     if group.assigned is None:
-        # Its first member gets the epoch of the empty target, and no coordinator must take that for a later one.
+        # The first member gets the epoch of the empty target, and a coordinator that takes over must not begin lower.
         draft.write(TargetEpochKey(group.group_id), TargetEpoch(group.target_epoch))
     draft.effects.append(AssignTarget(group.group_id))
     draft.memory.append(TargetAsked(group.group_id, group.epoch, draft.now.at))
@@ -108,7 +111,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: GroupSettings) -> N
 
 def _is_due(draft: Draft, settings: ConsumerSettings) -> bool:
     made_ms = 0 if draft.group.assigned is None else draft.group.assigned.made_ms
-    # A time that is still to come is that of another coordinator, whose clock is ahead.
+    # A time in the future is that of a former coordinator, whose clock was ahead.
     return not 0 <= draft.now.wall_ms - made_ms < settings.assignment_interval_ms
 
 
@@ -128,7 +131,7 @@ def _is_small(group: ConsumerGroup, topics: GroupTopics) -> bool:
     return work + sum(topic.partition_count for topic in found if topic is not None) <= _AT_ONCE
 
 
-# ---- making it ----------------------------------------------------------------------------------------------------
+# ---- making ---------------------------------------------------------------------------------------------------------
 
 
 def target_work(group: ConsumerGroup, settings: ConsumerSettings) -> TargetWork:
@@ -137,7 +140,7 @@ def target_work(group: ConsumerGroup, settings: ConsumerSettings) -> TargetWork:
 
 
 def made_target(work: TargetWork, topics: GroupTopics) -> Steps[MadeTarget]:
-    """Make the target of the group as it was. What members lose comes first."""
+    """Make the target for the snapshot. What members lose comes first."""
     counts: dict[TopicId, int] = {}
     members = yield from _assigned_members(work, topics, counts)
     targets = yield from ASSIGNORS[work.assignor](members, counts)
@@ -167,7 +170,7 @@ def made_target(work: TargetWork, topics: GroupTopics) -> Steps[MadeTarget]:
 def _assigned_members(
     work: TargetWork, topics: GroupTopics, counts: dict[TopicId, int]
 ) -> Steps[dict[str, AssignedMember]]:
-    """Return the members with the topics that they read. Put into `counts` how many partitions each of these has."""
+    """Return the members with the topics that they read, and add to `counts` how many partitions each topic has."""
     read: dict[Subscription, tuple[TopicId, ...]] = {}
     members: dict[str, AssignedMember] = {}
     for member_id, member in work.members.items():
@@ -187,22 +190,22 @@ def _ids(names: frozenset[str], topics: GroupTopics, counts: dict[TopicId, int])
     for place, name in enumerate(sorted(names)):
         if (topic := topics.get(name)) is not None:
             ids.append(topic.id)
-            # All members see the topic with as many partitions as the first one, though it may get more on the way.
+            # A topic may get more partitions in the meantime. All members see the number that the first one has seen.
             counts.setdefault(topic.id, topic.partition_count)
         if place % _A_STEP == 0:
             yield
     return tuple(sorted(ids))
 
 
-# ---- writing it down ----------------------------------------------------------------------------------------------
+# ---- writing --------------------------------------------------------------------------------------------------------
 
 
 def decide_made(
     group: ConsumerGroup, made: MadeTarget, start: int, settings: GroupSettings, now: Moment
 ) -> ShardDecision[int | None]:
-    """Write the changes of a target from `start` on, as many as go into a batch. Return where to go on, or None if that
-    was all, or the group needs it no longer."""
-    # It may have another target by now, or be another group of that name.
+    """Write the changes of a target from `start` on, as many as fit into a batch. Return where to continue, or None if
+    the target is complete or no longer needed."""
+    # The group may have a newer target by now, or be another group with that name.
     is_newer = group.target_epoch < made.epoch.epoch <= group.epoch
     if not is_newer or group.group_epoch.created_ms != made.epoch.created_ms:
         return ShardDecision(None)

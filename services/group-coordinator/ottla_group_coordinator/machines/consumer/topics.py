@@ -1,11 +1,11 @@
-"""What groups need to know of the topics: their ids, their partitions, and whether anything of that has changed.
+"""What groups need to know of the topics: their ids, their partitions, and whether any of these have changed.
 
 A group begins an epoch if the number of partitions of a topic, or the racks of its replicas, have changed (KIP-1101).
-No heartbeat could afford to look for that. So each change of the metadata that matters makes another `version`, and a
-group looks at its topics only if that is not the one it has seen.
+Checking that in every heartbeat would cost too much. So each relevant change of the metadata gives the topics another
+`version`, and a group checks its topics only if it has not seen that version.
 
-To hash ten thousand topics takes longer than a decision may. So every topic of the cluster has its hash kept, the ones
-that have changed are hashed again in slices (`ImageTopics.renew`), and only then comes the next `version`.
+Hashing ten thousand topics takes longer than a decision may. So the hash of each topic is kept. Changed topics are
+hashed again in slices (`ImageTopics.renew`), and only then the topics get their next `version`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class GroupTopics(Protocol):
 
     @property
     def version(self) -> int:
-        """It grows whenever a topic's partitions or their racks may have changed."""
+        """A number that grows whenever a topic's partitions or their racks may have changed."""
         ...
 
     @property
     def matches_version(self) -> int:
-        """It grows whenever what regular expressions match may have changed: a topic has come or gone, or an ACL has
-        changed."""
+        """A number that grows whenever the matches of regular expressions may have changed: a topic was created or
+        deleted, or an ACL has changed."""
         ...
 
     def get(self, name: str) -> Topic | None: ...
@@ -46,7 +46,7 @@ class GroupTopics(Protocol):
 
 
 def hash_of(names: Set[str], topics: GroupTopics) -> int:
-    """Return the hash of these topics, in any order, as a signed number of eight bytes. 0: none of them exists."""
+    """Return the hash of these topics, in any order, as a signed number of eight bytes. It is 0 if none exists."""
     total = sum(topics.topic_hash(topic) for name in names if (topic := topics.get(name)) is not None) % _HASHES
     return total - _HASHES if total >= _HASHES // 2 else total
 
@@ -66,7 +66,7 @@ class ImageTopics:
         self._hashes: Final[dict[TopicId, _Hashed]] = {}
         self._changed: dict[TopicId, None] = {}
         """Topics whose hashes are older than the image."""
-        # A broker that restarts has no registration for a while. That is no reason to assign anew, so its rack is kept.
+        # A broker that restarts has no registration for a while. Its rack is kept, so that no epoch begins for that.
         self._racks: Final = _racks(self._image)
         self._version = self._matches_version = 1
 
@@ -90,7 +90,7 @@ class ImageTopics:
 
     def topic_hash(self, topic: Topic) -> int:
         found = self._hashes.get(topic.id)
-        if found is None:  # it is new, or nothing was renewed yet
+        if found is None:  # the topic is new, or `renew` has not run yet
             found = self._hashes[topic.id] = finished(self._hash(topic))
         return found.hash
 
@@ -111,7 +111,7 @@ class ImageTopics:
         return bool(self._changed)
 
     def renew(self) -> Steps[None]:
-        """Hash again what has changed, and then have groups look at their topics, if any hash is another one."""
+        """Hash the changed topics again. If any hash differs, groups get another version, and check their topics."""
         while self._changed:
             changed, self._changed = self._changed, {}
             differs = False
@@ -128,7 +128,7 @@ class ImageTopics:
             self._version += differs
 
     def _take_racks(self, old: ClusterImage, new: ClusterImage) -> frozenset[int]:
-        """Return the brokers that have another rack than before."""
+        """Return the brokers whose racks have changed."""
         if old.brokers is new.brokers:
             return frozenset()
         racks = _racks(new)
