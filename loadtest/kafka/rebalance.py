@@ -1,4 +1,4 @@
-"""A group of the consumer protocol (KIP-848) with 100 members, one of them slow: how long it takes, who has to wait."""
+"""A group of the consumer protocol (KIP-848) with 100 members, one of them slow: how long it and the others wait."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from loadtest.kafka.sides import Side, side_of
 from ottla_stack.running import RunningStack
 
 FIGURES: Final = (
-    Figure("rebalance", "100 members on 1,000 partitions begin, until all is shared", Goal(most=1.05), "stable_s", "s"),
-    Figure("rebalance_again", "… 10 more come, and one is slow to give up", Goal(most=1.05), "again_s", "s"),
+    Figure("rebalance", "time until 100 new members share 1,000 partitions", Goal(most=1.05), "stable_s", "s"),
+    Figure("rebalance_again", "… until 10 more share them, while one gives up slowly", Goal(most=1.05), "again_s", "s"),
     Figure(
-        "rebalance_pause", "… longest time without a record of the others", Goal(own=Goal(most=1.0)), "pause_s", "s"
+        "rebalance_pause",
+        "… longest time without a record for another member",
+        Goal(own=Goal(most=1.0)),
+        "pause_s",
+        "s",
     ),
 )
 _MEMBERS: Final = 100
@@ -56,7 +60,7 @@ def measure(directory: Path, pairs: int) -> list[Pair]:
 
 @contextmanager
 def _both_sides(directory: Path) -> Iterator[tuple[Side, Side]]:
-    """Both have heartbeats of a second."""
+    """Both have a heartbeat interval of one second."""
     with (
         RunningStack(directory / "ottla", brokers=1, group_coordinators=1) as stack,
         KafkaServer(directory / "kafka", settings=_CONFIGS) as kafka,

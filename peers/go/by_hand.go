@@ -25,8 +25,8 @@ const (
 	heldByHand        = time.Second
 )
 
-// byHand is a member of the consumer protocol without a client: it reads nothing, gives partitions up late, and commits
-// where it must not.
+// byHand is a member of the consumer protocol that sends its own requests. It reads nothing, gives partitions up late,
+// and then commits them although it must not.
 type byHand struct {
 	client  *kgo.Client
 	options Options
@@ -35,14 +35,14 @@ type byHand struct {
 	member  string
 	epoch   int32
 	topic   [16]byte
-	had     map[int32]int32 // the partitions that it has, with the epoch in which it had them last
-	given   map[int32]bool  // those that it is to have, as it was told last
-	toldAt  time.Time       // when it was told
-	givenUp map[int32]int32 // those that it has given up, and whose commits are not tried yet
+	had     map[int32]int32 // the partitions that it has, with the last epoch in which it had each
+	given   map[int32]bool  // the partitions of its last assignment
+	toldAt  time.Time       // when it got that assignment
+	givenUp map[int32]int32 // the partitions that it has given up and not tried to commit yet
 }
 
-// beMemberByHand sends heartbeats until it is told to close. Each commit of a partition that it has given up, in an
-// epoch in which it had it, is told with the name of the error. "NONE" is a mistake of the coordinator.
+// beMemberByHand sends heartbeats until it is told to close. It commits each partition that it has given up, in an epoch
+// in which it had it, and prints the name of the error. "NONE" is a defect of the coordinator.
 func beMemberByHand(o Options) error {
 	client, err := franzGo{}.connect(o)
 	if err != nil {
@@ -78,7 +78,7 @@ func beMemberByHand(o Options) error {
 func (b *byHand) beat() {
 	answer, err := b.heartbeat()
 	if err != nil {
-		return // the next one finds the coordinator
+		return // the next heartbeat finds the coordinator
 	}
 	switch kerr.ErrorForCode(answer.ErrorCode) {
 	case nil:
@@ -110,7 +110,7 @@ func (b *byHand) heartbeat() (*kmsg.ConsumerGroupHeartbeatResponse, error) {
 	return asked.RequestWith(ctx, b.client)
 }
 
-// take notes what the coordinator says that it is to have, and has it.
+// take stores the assignment of a response, and takes its partitions.
 func (b *byHand) take(answer *kmsg.ConsumerGroupHeartbeatResponse) {
 	before := b.epoch
 	b.epoch = answer.MemberEpoch
@@ -128,7 +128,7 @@ func (b *byHand) take(answer *kmsg.ConsumerGroupHeartbeatResponse) {
 	}
 	var assigned, revoked []int32
 	for partition := range b.had {
-		// It holds on to what it is to give up, as a client does that has records to finish. Nobody else may have it yet.
+		// It keeps partitions for a while, like a client with unfinished records. No other member may have them yet.
 		if !b.given[partition] && time.Since(b.toldAt) >= heldByHand {
 			revoked = append(revoked, partition)
 			b.givenUp[partition] = before
@@ -150,7 +150,7 @@ func (b *byHand) take(answer *kmsg.ConsumerGroupHeartbeatResponse) {
 	}
 }
 
-// commitOld tries what it has given up, in its former epoch, once its own epoch is another one.
+// commitOld commits what it has given up, each partition in its former epoch, once the member has another epoch.
 func (b *byHand) commitOld() {
 	for partition, epoch := range b.givenUp {
 		if epoch == b.epoch {
@@ -174,7 +174,7 @@ func (b *byHand) commit(partition, epoch int32) {
 	defer cancel()
 	answer, err := asked.RequestWith(ctx, b.client)
 	if err != nil || len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
-		return // nobody knows
+		return // the outcome is unknown
 	}
 	word := "NONE"
 	if refused := kerr.TypedErrorForCode(answer.Topics[0].Partitions[0].ErrorCode); refused != nil {

@@ -18,16 +18,16 @@ const (
 	metadataAge       = 2 * time.Second
 )
 
-// Member reads as one of a group.
+// Member is a member of a group that reads.
 type Member interface {
-	// Commit how far it has read.
+	// Commit commits how far it has read.
 	Commit() error
 	Seek(partition int32, offset int64) error
 	// Close leaves the group, unless there is an instance id.
 	Close() error
 }
 
-// Events are printed as they happen, a line each.
+// Events prints events as they happen, each as a line.
 type Events struct {
 	mutex sync.Mutex
 	lines *json.Encoder
@@ -49,11 +49,11 @@ func (e *Events) tellAll(fields map[string]any) {
 	defer e.mutex.Unlock()
 	fields["at_ns"] = now()
 	if e.lines.Encode(fields) != nil {
-		os.Exit(1) // nobody reads
+		os.Exit(1) // no process reads the output
 	}
 }
 
-// now is by the clock that all processes of the machine share.
+// now returns the time of the clock that all processes of the machine share.
 func now() int64 {
 	var time unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &time); err != nil {
@@ -62,7 +62,7 @@ func now() int64 {
 	return time.Nano()
 }
 
-// Fail ends the process: a member that can't go on has nothing more to tell.
+// Fail ends the process of a member that can't go on.
 func (e *Events) Fail(err error) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
@@ -87,7 +87,7 @@ func beMember(client Client, o Options) error {
 	return member.Close()
 }
 
-// commit tells what became of it: a member goes on whose commit was refused.
+// commit prints its outcome. A member goes on if its commit was refused.
 func commit(member Member, events *Events) {
 	answer := map[string]any{"asked_ns": now()}
 	if err := member.Commit(); err != nil {
@@ -110,7 +110,7 @@ func do(member Member, command string) error {
 	return member.Seek(partition, offset)
 }
 
-// orEmpty is never null in JSON.
+// orEmpty returns a list that is never null in JSON.
 func orEmpty(partitions []int32) []int32 {
 	if partitions == nil {
 		return []int32{}

@@ -17,8 +17,8 @@ const (
 	quietTime  = 3 * time.Second
 )
 
-// rebalanced is a group of many members of the consumer protocol in one process. One of them is slow: it keeps what it
-// is to give up for a while.
+// rebalanced is a group of many members of the consumer protocol in one process. One of them is slow: it waits before it
+// gives partitions up.
 type rebalanced struct {
 	options Options
 	members []*kgo.Client
@@ -32,10 +32,10 @@ type rebalanced struct {
 	held    map[int32]bool // the partitions that the slow member has when it begins to be slow
 }
 
-// measureRebalance prints how long a group takes until its members share all partitions, in seconds: when all begin at
-// once, and when some more of them come while one is slow. The partitions of the slow member don't count then, because
-// only the assignor decides whether it has to give any of them up. It also prints the longest time without a record of
-// a member that is not slow.
+// measureRebalance prints in seconds how long a group takes until its members share all partitions: first when all join
+// at once, and then when more join while one is slow. The second time leaves out the partitions of the slow member, because
+// only the assignor decides whether it has to give any of them up. It also prints the longest time that another member
+// then got no records.
 func measureRebalance(o Options) error {
 	group := &rebalanced{options: o, owners: map[int32]int{}, held: map[int32]bool{}}
 	defer group.close()
@@ -156,7 +156,7 @@ func (g *rebalanced) poll(number int, client *kgo.Client) {
 	}
 }
 
-// stable returns after how long all partitions had an owner, and nothing changed for a while after it.
+// stable returns the time until all partitions had an owner, and waits until nothing has changed for a while.
 func (g *rebalanced) stable(began time.Time) (time.Duration, error) {
 	for giveUp := time.Now().Add(5 * limit); time.Now().Before(giveUp); time.Sleep(20 * time.Millisecond) {
 		g.mutex.Lock()
@@ -176,7 +176,7 @@ func (g *rebalanced) stable(began time.Time) (time.Duration, error) {
 	return 0, fmt.Errorf("%d of %d partitions have an owner after %s", len(g.owners), g.options.Partitions, 5*limit)
 }
 
-// longestPause is that of the members who are not slow, and who have been there before the last ones came.
+// longestPause returns the longest pause of the first members, without that of the slow one.
 func (g *rebalanced) longestPause() time.Duration {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -187,7 +187,7 @@ func (g *rebalanced) longestPause() time.Duration {
 	return longest
 }
 
-// write a record to each partition, again and again.
+// write writes a record to each partition, again and again.
 func (g *rebalanced) write(ctx context.Context) {
 	client, err := franzGo{}.connect(g.options, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {

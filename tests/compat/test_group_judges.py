@@ -1,4 +1,4 @@
-"""`make compat CLIENTS=groups`: judges of the consumer protocol, each at Apache Kafka and at ottla, and compared."""
+"""`make compat CLIENTS=groups`: judges of the consumer protocol, run with Apache Kafka and with ottla, and compared."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ JUDGES: dict[str, Callable[[Place], Facts]] = {
     **suites(),
 }
 _SETTINGS = {"num.partitions": 4, "group.consumer.heartbeat.interval.ms": 5_000}
-"""Tests of librdkafka expect several partitions where a topic is created for them.
+"""Tests of librdkafka expect that topics that are created for them have several partitions.
 
-librdkafka waits for the response to a heartbeat as long as the interval is: with the short interval of ottla's clusters
-for tests, a busy machine would change outcomes.
+librdkafka waits for the response to a heartbeat for one interval. With the short interval of ottla's clusters for
+tests, a busy machine would change outcomes.
 """
 _OF_KAFKA = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 5, **_SETTINGS}
 
@@ -66,7 +66,7 @@ def groups_of_ours(ours: Place) -> Iterator[Groups]:
 @pytest.mark.timeout(2 * LIMIT_S + 60)
 @JUDGES_OF_GROUPS.cell
 @pytest.mark.parametrize("judge", JUDGES)
-def test_a_judge_finds_what_it_does_with_kafka(
+def test_a_judge_finds_the_same_with_ottla_as_with_kafka(
     kafka: Place, ours: Place, judge: str, record_property: Callable[[str, object], None]
 ) -> None:
     compare(judge, JUDGES[judge](kafka), JUDGES[judge](ours), record_property)
@@ -74,13 +74,13 @@ def test_a_judge_finds_what_it_does_with_kafka(
 
 @JUDGES_OF_GROUPS.cell
 @pytest.mark.parametrize("table", TABLES)
-def test_a_table_is_kafkas(
+def test_a_table_is_the_same_with_ottla_as_with_kafka(
     groups_of_kafka: Groups, groups_of_ours: Groups, table: str, record_property: Callable[[str, object], None]
 ) -> None:
     theirs, own = groups_of_kafka.table(*TABLES[table]), groups_of_ours.table(*TABLES[table])
     compare(f"kafka-consumer-groups, {table}", {"rows": theirs}, {"rows": own}, record_property)
 
 
-def test_each_known_difference_is_of_a_judge() -> None:
+def test_each_known_difference_belongs_to_a_judge() -> None:
     judges = (*JUDGES, *(f"kafka-consumer-groups, {table}" for table in TABLES))
     assert [key for key in KNOWN if key.partition(": ")[0] not in judges] == []

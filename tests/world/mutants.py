@@ -104,7 +104,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "epoch-not-begun",
                     "no-session-of-consumers-after-a-load",
                     "partition-free-before-its-owner-gives-it-up",
-                    "revoked-without-a-word-of-the-member",
+                    "revoked-before-the-member-reports-it",
                     "session-without-end",
                     "target-without-a-partition",
                 ),

@@ -1,24 +1,24 @@
-"""The owners of partitions: what members of groups have taken, given up and committed, as they know it, and the judge.
+"""The owners of partitions: what members of groups report to have taken, given up and committed, and the judge.
 
-A member owns a partition from the moment at which it takes it until it gives it up, or hears that it is no member any
-more. The judge checks four rules.
+A member owns a partition from the moment at which it takes it until it gives it up, or learns that it is no longer a
+member. The judge checks four rules.
 
-1. No partition has two owners at one time. One thing excuses the former owner: it has heard no answer for so long that
-   its session could have ended, and then it was no member any more, or it never heard an answer again. Then it counts
-   as an owner only up to the moment at which its session could have ended. A member that was heard again as a member,
-   however late, is excused from nothing. The checker of tests/faults/migrations compares the times.
+1. No partition has two owners at one time. The former owner is excused only if it got no response for so long that its
+   session could have ended, and then learned that it was no longer a member, or never got a response again. Then it
+   counts as an owner until its session could have ended. A member that gets a response as a member again, however late,
+   is not excused. The checker of tests/faults/migrations compares the times.
 2. No partition has two owners whose epochs overlap. An owner's epochs reach from the one in which it takes the
-   partition to the last one in which it was answered while it had it. Nothing is excused.
-3. No commit is accepted that its member has sent after another owner took the partition, nor one of a lower epoch
-   after another owner's of a higher epoch was accepted. Nothing is excused: a member that does not know that its
-   session has ended may commit, but it has to be refused. So has a commit in a former epoch, of a partition that its
-   member has given up.
-4. No member hears that it is unknown before its session could have ended.
+   partition to the last one in which it got a response while it had it. No owner is excused.
+3. No commit is accepted that its member sent after another owner took the partition, and none of a lower epoch after a
+   commit of another owner in a higher epoch was accepted. No owner is excused: a member that does not know that its
+   session has ended may commit, but its commit has to be refused. So has a commit in a former epoch of a partition that
+   its member has given up.
+4. No member learns that it is unknown before its session could have ended.
 
-One kind of owner is left out of the first rule and of the times in the third one. As in Kafka, a request may be carried
-out long after its member has given it up. If it says that the member owns nothing, it frees what the member has taken
-since. So what a member takes soon after it has given up such a request counts only once the member is answered at a
-time when that request can't be carried out any more.
+Rule 1, and the times in rule 3, leave out one kind of owner. As in Kafka, a request may be carried out long after its
+member has stopped waiting for it. If it reports that the member owns nothing, it frees what the member has taken since.
+So what a member takes soon after it has stopped waiting counts only once it gets a response at a time when that request
+can no longer be carried out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Epochs:
-    """An owner has had a partition in these epochs, the last one included."""
+    """The epochs in which an owner has had a partition, including the last one."""
 
     owner: str
     first: int
@@ -65,7 +65,7 @@ class Commit:
 
 
 class Owners:
-    """This keeps what members say. `owner` names a member, or all that have one instance id after each other."""
+    """Keeps what members report. `owner` names a member, or all that have one instance id after each other."""
 
     def __init__(self, world: World, findings: Findings) -> None:
         self._world: Final = world
@@ -116,8 +116,8 @@ class Owners:
     # ---- the judge -------------------------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        """Judge all that was told. Every member has ended."""
-        # The members say themselves up to when they count as owners, so the checker excuses none.
+        """Judge all reports, after every member has ended."""
+        # The members report until when they count as owners, so the checker excuses none.
         for example in (found := check(self._operations, (), session_s=0.0)).examples:
             self._findings.violate(example)
         self._findings.counts.update({"tenures": found.rebalances, "old commits": found.old_commits})
@@ -137,7 +137,7 @@ class Owners:
                 )
 
     def judge_committed(self, group: str, partition: int, offset: int) -> None:
-        """Check that the committed offset is that of the last commit that was carried out, or of one that may be."""
+        """Check that the committed offset is that of the last accepted commit, or of one whose outcome is unknown."""
         commits = self._commits[Place(group, partition)]
         found = [each for each in commits if each.offset == offset]
         if not commits and offset < 0:

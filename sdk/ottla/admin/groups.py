@@ -84,7 +84,7 @@ class Groups:
             return self._describe(group, deadline)
 
     def members(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupMember, ...]:
-        """Return the members of a classic group in the order in which they joined, and those of a consumer group by id."""
+        """Return the members of the group, classic ones in the order in which they joined, and others by their ids."""
         return self.describe(group, timeout=timeout).members
 
     def lag(self, group: str, *, timeout: Duration | None = None) -> GroupLag:
@@ -290,7 +290,7 @@ class Groups:
             raise
 
     def _describe(self, group: str, deadline: Deadline) -> GroupInfo:
-        """Describe a group of either type. The first request is for a classic group, because every cluster has those."""
+        """Describe a group of either type. It is requested as a classic one first, because every cluster has those."""
         try:
             return self._described(Group.DESCRIBE_GROUPS, group, deadline)
         except OttlaError as error:

@@ -1,18 +1,19 @@
-"""Holds what members of groups have told against each other. Pure: operations in, findings out, nothing of the product.
+"""Compares what the members of groups report. Pure: operations in, findings out, and nothing of the product.
 
     double_owners      two members had one partition at one time
-    old_epoch_commits  a commit was taken from a member whose partition another one had, or in an epoch that was over
-    lost               a record that was acknowledged, and that no member of a group has read
-    unsettled          a group had not all its partitions with its members within twice the session timeout
+    old_epoch_commits  a commit was accepted while another member had its partition, or in a former epoch
+    lost               an acknowledged record that no member of a group has read
+    unsettled          the members of a group did not have all its partitions within twice the session timeout
     ended              a member ended by itself
 
-A member has a partition from `assigned` to `revoked` or `lost`. It tells of the one after it has been given the
-partition, and of the other before it gives the partition up, so times that overlap are a mistake. Three things end what
-it has without a word of its own: it is killed, it closes, and it stands still for so long that its session may end. It
-does not know of the last one until it goes on. So it may not be blamed for what it believes then, but whoever takes a
-commit of its is to blame. A member may also miss its session without our doing. It then learns of that from its first
-commit after another one has its partitions. That excuses it only if none of its commits was taken within half a session
-before: a member whose commits are answered sends its heartbeats, too. Excused overlaps are counted as `expelled`.
+A member has a partition from `assigned` to `revoked` or `lost`. It reports `assigned` after it has been given the
+partition, and the others before it gives the partition up, so times that overlap are a defect. Three events end what a
+member has without its report: it is killed, it closes, or it is suspended for so long that its session may end. Until
+it resumes, it does not know that its session has ended. So it is no defect that it believes to have its partitions, but
+it is one if its commits are accepted. A member may also miss its session for other reasons. It learns that from its
+first commit after another member has got its partitions. That excuses it only if none of its commits was accepted
+within half a session before: a member whose commits are answered sends its heartbeats, too. Excused overlaps are
+counted as `expelled`.
 
     {"f": "assigned" | "revoked" | "lost", "group": "g", "member": "m", "partitions": [0], "mono_ns": 7, …}
     {"f": "read", "group": "g", "member": "m", "values": ["a", "b"], …}
@@ -40,22 +41,22 @@ KINDS: Final = ("double_owners", "old_epoch_commits", "lost", "unsettled", "ende
 _TOLD: Final = {"unsettled": "unsettled", "ended": "ended"}
 _NEVER: Final = float("inf")
 _NO_MEMBER: Final = re.compile("UNKNOWN_MEMBER_ID|FENCED|_FATAL|CommitFailed")
-"""How clients call it: librdkafka and franz-go by the error's name, Java and kafka-python by that of an exception."""
+"""The reports of clients that are no members: names of errors (librdkafka, franz-go) or of exceptions."""
 
 
 @dataclass(slots=True)
 class MigrationFindings(KindsFound):
-    """And how much was done."""
+    """The findings, and how much was done."""
 
     rebalances: int = 0
     """How often a member was given partitions."""
     commits: int = 0
     refused: int = 0
-    """Commits that were not taken, those in old epochs included."""
+    """Commits that were refused, those in old epochs included."""
     old_commits: int = 0
     """Commits that were made in an old epoch on purpose."""
     expelled: int = 0
-    """Partitions of a member that had missed its session and did not know."""
+    """Partitions of members that had missed their session and did not know it."""
     reads: int = 0
     written: int = 0
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
@@ -63,8 +64,8 @@ class MigrationFindings(KindsFound):
 
 @dataclass(slots=True)
 class Tenure:
-    """A member has a partition; times are nanoseconds. `until` is when others may have it, `believes_until` when the
-    member knows."""
+    """The time for which a member has a partition, in nanoseconds. Others may have it from `until` on, and the member
+    learns that at `believes_until`."""
 
     member: str
     since: float
@@ -73,8 +74,8 @@ class Tenure:
 
 
 class MigrationChecker:
-    """Feed it every operation in the order of time; then ask once for the findings. `groups` are those that read all
-    that is written, and `session_s` is the session timeout of their members."""
+    """Give it every operation in the order of time, and then call `findings` once. `groups` are those that read all
+    records, and `session_s` is the session timeout of their members."""
 
     def __init__(self, groups: Collection[str], session_s: float) -> None:
         self._groups: Final = groups
@@ -82,11 +83,11 @@ class MigrationChecker:
         self._findings = MigrationFindings()
         self._tenures: Final[dict[tuple[str, int], list[Tenure]]] = defaultdict(list)
         self._open: Final[dict[tuple[str, str], dict[int, Tenure]]] = defaultdict(dict)
-        """By group and member: what it believes to have."""
+        """By group and member: the partitions that it believes to have."""
         self._commits: Final[dict[tuple[str, str], list[float]]] = defaultdict(list)
-        """By group and member: when those that were taken were made."""
+        """By group and member: when its accepted commits were sent."""
         self._expelled: Final[dict[tuple[str, str], list[float]]] = defaultdict(list)
-        """By group and member: when a commit was made whose answer was that it is no member."""
+        """By group and member: when commits were sent that were refused because it was no member."""
         self._written: Final[dict[str, None]] = {}
         self._read: Final[dict[str, set[str]]] = defaultdict(set)
 
@@ -126,14 +127,14 @@ class MigrationChecker:
                     self._expelled[operation["group"], operation["member"]].append(operation["asked_ns"])
 
     def findings(self) -> MigrationFindings:
-        """What is wrong with all of it together."""
+        """Return what is wrong with all operations together."""
         found = self._findings
         found.written = len(self._written)
         for (group, partition), tenures in sorted(self._tenures.items()):
             self._check_owners(group, partition, sorted(tenures, key=attrgetter("since")))
         for group in sorted(self._groups):
             for value in (value for value in self._written if value not in self._read[group]):
-                found.add("lost", f"nobody in {group} has read {value}")
+                found.add("lost", f"no member of {group} has read {value}")
         return found
 
     def _begin(self, operation: Operation) -> None:
@@ -171,7 +172,7 @@ class MigrationChecker:
                     )
 
     def _was_expelled(self, group: str, former: Tenure, later: Tenure) -> bool:
-        """Whether the former owner was silent before the later one came, and is no member by its next commit."""
+        """Whether the former owner was silent before the later one came, and its next commit found it no member."""
         expelled = [at for at in self._expelled[group, former.member] if later.since < at < former.believes_until]
         silent_from = later.since - self._session_ns / 2
         taken = [at for at in self._commits[group, former.member] if silent_from < at < former.believes_until]

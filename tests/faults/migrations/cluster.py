@@ -16,7 +16,7 @@ CONFIGS: Final[Mapping[str, object]] = {
     "group.consumer.min.heartbeat.interval.ms": int(HEARTBEAT_S * 1000),
     "group.consumer.heartbeat.interval.ms": int(HEARTBEAT_S * 1000),
 }
-"""Of the cluster: sessions are short, so that a member that was killed is missed soon."""
+"""The cluster's configs. Sessions are short, so that a killed member is evicted soon."""
 
 
 class MigrationCluster(GroupCluster):

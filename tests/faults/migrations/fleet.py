@@ -1,4 +1,4 @@
-"""The members: processes of unchanged clients, one each, whose words go into the history as they come."""
+"""The members: one process of an unchanged client each, whose reports go into the history as they come."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from tests.faults.history import HistoryWriter
 from tests.faults.network import Nodes
 
 COMMIT_S: Final = 0.5
-"""Between two commits of a member."""
+"""The pause between two commits of a member."""
 BY_HAND: Final = "by-hand"
 _LEAVE_S: Final = 40.0
 _TOLD: Final = ("assigned", "revoked", "lost")
 
 
 class Role(NamedTuple):
-    """A place in a group. Its members come one after the other, each in a process of its own."""
+    """A position in a group. Its members come one after another, each in a process of its own."""
 
     group: str
     client: str
-    """As `clients` of the fleet names it, or BY_HAND."""
+    """A name in the fleet's `clients`, or BY_HAND."""
     migrates: bool
-    """Changes its protocol, again and again. Others keep theirs."""
+    """Whether its next members change their protocol, or keep it."""
     protocol: GroupProtocol = "classic"
     number: int = 0
 
 
 class MigratingMember:
-    """One process. It is told to commit now and then, and `partitions` are those that it says it has."""
+    """One process, which commits on command. `partitions` are those that it reports to have."""
 
     def __init__(
         self, name: str, role: Role, command: list[str], environment: Mapping[str, str], history: Path
@@ -49,7 +49,7 @@ class MigratingMember:
         self.partitions: set[int] = set()
         self._commits: Final = role.client != BY_HAND
         self._is_asked = False
-        """A commit is on its way. The next one waits for its answer."""
+        """Whether a commit is under way. The next one waits for its result."""
         self._notes: Final = HistoryWriter(history, name)
         self._ordered_to_end = False
         self._values: list[str] = []
@@ -66,20 +66,20 @@ class MigratingMember:
         self._reading.start()
 
     def commit(self) -> None:
-        """Tell it to commit, if it has answered the last time. The answer goes into the history."""
+        """Tell the process to commit, unless a commit is under way. Its result goes into the history."""
         if self._commits and not self._is_asked and self._process.poll() is None:
             self._is_asked = True
             self._command("commit")
 
     def kill(self) -> None:
-        """SIGKILL; returns once all that it has said is read."""
+        """SIGKILL the process, and return once all of its output is read."""
         self._ordered_to_end = True
         self._process.send_signal(signal.SIGCONT)
         self._process.kill()
         self._note_end("killed")
 
     def close(self) -> None:
-        """Have it leave its group. One that does not is killed."""
+        """Have the member leave its group, or kill it if it does not."""
         self._ordered_to_end = True
         self._command("close")
         try:
@@ -89,7 +89,7 @@ class MigratingMember:
         self._note_end("closed")
 
     def pause(self, *, may_expire: bool) -> None:
-        """SIGSTOP. `may_expire`: for so long that its session may end."""
+        """SIGSTOP the process. `may_expire` says that its session may end meanwhile."""
         if may_expire:
             self._note("paused")
         self._process.send_signal(signal.SIGSTOP)
@@ -146,7 +146,7 @@ class MigratingMember:
 
 
 class Fleet:
-    """The members of all roles. `clients` are by name, `addresses` where each role's members run."""
+    """The members of all roles. `clients` are by name, and the members run on `nodes` in turn."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class Fleet:
         self.start(role, "classic" if self._protocols[role] == "consumer" else "consumer")
 
     def unsettled(self, group: str, partitions: int) -> str:
-        """In words, what keeps the group from being settled: its members share all partitions. "" if nothing does."""
+        """Return which partitions the members have, or "" if they share all of them, so the group is settled."""
         has = {m.name: sorted(m.partitions) for role, m in self._members.items() if role.group == group}
         shared = sorted(partition for numbers in has.values() for partition in numbers)
         return "" if shared == list(range(partitions)) and all(has.values()) else f"the members have {has}"

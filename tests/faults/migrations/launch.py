@@ -1,4 +1,4 @@
-"""`python -m tests.faults.migrations.launch MUTANT broker …`: a service. Unless MUTANT is `none`, a rule is broken."""
+"""`python -m tests.faults.migrations.launch MUTANT broker …`: a service, with a broken rule unless MUTANT is `none`."""
 
 from __future__ import annotations
 

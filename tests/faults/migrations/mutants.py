@@ -1,4 +1,4 @@
-"""Rules of the consumer protocol, broken on purpose in the coordinators that are run: each must be found."""
+"""Rules of the consumer protocol that are broken on purpose in a run's coordinators. Each has to be found."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from ottla_core.coordination.timers import Moment
 
 
 def _machine(name: str) -> Any:
-    """Loaded only where its mutant is planted: every service of a cluster runs with the mutant."""
+    """Return a module of the coordinator, loaded only in services that run with the mutant."""
     return importlib.import_module(f"ottla_group_coordinator.machines.{name}")
 
 
 def _commit_in_any_epoch() -> None:
-    """Whoever is a member may commit in any epoch (KIP-848, and KIP-1251 with it)."""
+    """A member may commit in any epoch, against KIP-848 and KIP-1251."""
 
     def check(
         group: object, member_id: str, epoch: int, partitions: object, *, is_anonymous: bool, knows_no_epochs: bool
     ) -> None:
-        """Everything is well."""
+        """Accept every commit."""
 
     put_in_place(_machine("offsets"), "check_commit", check)
 
 
 def _partition_free_before_its_owner_gives_it_up() -> None:
-    """A member is given a partition that another one has yet to give up."""
+    """A member gets a partition that another one has yet to give up."""
     put_in_place(_machine("consumer.group").ConsumerGroup, "owner", lambda self, topic_id, number: None)
 
 
-def _revoked_without_a_word_of_the_member() -> None:
-    """What a member is to give up counts as given up at once."""
+def _revoked_before_the_member_reports_it() -> None:
+    """Partitions that a member has to give up count as given up at once."""
     put_in_place(_machine("consumer.reconciliation"), "_owns", lambda revoking, owned: False)
 
 
 def _no_session_of_consumers_after_a_load() -> None:
-    """Members that die while their coordinator changes are members for ever."""
+    """Members that die while another coordinator takes over remain members for ever."""
     put_in_place(_machine("shard"), "decide_consumer_resume", lambda group, settings, now: ShardDecision(None))
 
 
 def _session_without_end() -> None:
-    """A member that has missed its heartbeats stays one."""
+    """A member that misses its heartbeats remains a member."""
     shard, session = _machine("shard"), _machine("consumer.draft").Awaits.SESSION
 
     def end(group: Any, member_id: str, topics: Any, settings: Any, now: Any) -> ShardDecision[Any]:
@@ -56,7 +56,7 @@ def _session_without_end() -> None:
 
 
 def _epoch_not_begun() -> None:
-    """A group does not go on to another epoch if its members change."""
+    """A group begins no epoch when its members change."""
     draft = _machine("consumer.draft").Draft
     begin = draft.begin_epoch
 
@@ -80,12 +80,12 @@ def _target_without_a_partition() -> None:
 
 
 def _assignments_lost_in_the_upgrade() -> None:
-    """A classic group becomes a consumer group whose members have nothing, though they still read."""
+    """A classic group becomes a consumer group whose members have no assignment, although they still read."""
     put_in_place(_machine("migration"), "partitions_of", lambda named, topics: {})
 
 
 def _assignments_not_replayed() -> None:
-    """A coordinator that takes over does not know what members have."""
+    """A coordinator that takes over does not know the assignments of members."""
     shard, current = _machine("shard").GroupShard, _machine("consumer.records").CurrentKey
     on_loaded = shard.on_loaded
 
@@ -104,7 +104,7 @@ MUTANTS: Final = MappingProxyType(
     {
         "commit-in-any-epoch": _commit_in_any_epoch,
         "partition-free-before-its-owner-gives-it-up": _partition_free_before_its_owner_gives_it_up,
-        "revoked-without-a-word-of-the-member": _revoked_without_a_word_of_the_member,
+        "revoked-before-the-member-reports-it": _revoked_before_the_member_reports_it,
         "no-session-of-consumers-after-a-load": _no_session_of_consumers_after_a_load,
         "session-without-end": _session_without_end,
         "epoch-not-begun": _epoch_not_begun,

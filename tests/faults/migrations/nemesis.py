@@ -1,4 +1,4 @@
-"""One round after the other: a member changes its protocol, something is killed or stands still, all come to rest."""
+"""Rounds in which a member changes its protocol, a process is killed or suspended, and all groups settle."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.faults.migrations.fleet import BY_HAND, Fleet, MigratingMember, Role
 
 SETTLE_S: Final = 2 * SESSION_S
 EXPIRED_S: Final = SESSION_S + 3.0
-"""A member that stands still for so long is none any more."""
+"""A member that is suspended for this long loses its session."""
 _MOMENT_S: Final = (0.0, 0.5, 1.5)
 _SHORT_S: Final = (0.5, 2.0, 4.0)
 _LOOK_S: Final = 0.05
 
 
 class MigrationNemesis(GroupNemesis):
-    """`roles` are those of the row, `partitions` how many each group reads."""
+    """`roles` are those of the row, and each group reads `topic_partitions`."""
 
     def __init__(self, cluster: MigrationCluster, clients: Sequence[str], seed: str, log: Path, history: Path) -> None:
         super().__init__(cluster, clients, (), seed, log)
@@ -33,12 +33,12 @@ class MigrationNemesis(GroupNemesis):
         self.done: Final[Counter[str]] = Counter()
         """Kills and pauses, by what was hit."""
         self.migrated = 0
-        """Members that have changed their protocol."""
+        """How many members have changed their protocol."""
         self._notes: Final = HistoryWriter(history, "nemesis")
 
     @property
     def migrations(self) -> int:
-        """How often a whole group has gone from one protocol to the other."""
+        """How often a whole group has changed from one protocol to the other."""
         return self.migrated // max(1, sum(role.migrates for role in self.roles))
 
     @property
@@ -55,7 +55,7 @@ class MigrationNemesis(GroupNemesis):
         self.until_settled(kind)
 
     def until_settled(self, after: str) -> None:
-        """Twice the session timeout, counted from where the cluster is whole again, is what a group may take."""
+        """Wait until all groups are settled, for at most twice the session timeout after the cluster is whole again."""
         give_up_at = time.monotonic() + SETTLE_S
         for group in self.groups_of_roles:
             while (why := self.fleet.unsettled(group, self.topic_partitions)) and time.monotonic() < give_up_at:
@@ -90,7 +90,7 @@ class MigrationNemesis(GroupNemesis):
         member.resume()
 
     def _migrate_one(self) -> None:
-        """The members of the changing group take turns, so the whole group goes one way, and then back."""
+        """Have the next member change its protocol. Members take turns, so the whole group changes, and then back."""
         changing = [role for role in self.roles if role.migrates]
         if changing:
             role = changing[self.migrated % len(changing)]
@@ -99,7 +99,7 @@ class MigrationNemesis(GroupNemesis):
             self.migrated += 1
 
     def _toggle_by_hand(self) -> None:
-        """The member that commits in old epochs comes and goes: that is how it gives partitions up."""
+        """Have the member by hand join or leave, so that it gives partitions up and commits in old epochs."""
         for role in self.roles:
             if role.client == BY_HAND:
                 if any(member.role == role for member in self.fleet.members):
@@ -109,7 +109,7 @@ class MigrationNemesis(GroupNemesis):
 
 
 def rounds(nemesis: MigrationNemesis, until_at: float) -> None:
-    """Every kind of harm in turn, until that time and until there were enough of them."""
+    """Do every kind of harm in turn, until that time is over and there were enough hits."""
     kinds = tuple(HARM.items())
     turn = 0
     while nemesis.goes_on(until_at):

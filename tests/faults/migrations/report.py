@@ -1,4 +1,4 @@
-"""The row and its mutants, run and told: for people, and in the last line for machines."""
+"""Runs the row and its mutants, and prints the results: for people, and as JSON in the last line."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MOST_FAILURES: Final = 15
 
 
 def run_migrations(chosen: Collection[str], minutes: float, directory: Path, seed: int, *, unbroken: bool) -> int:
-    """The exit code: 0 where nothing was found, every floor was reached and each mutant was caught.
+    """Return the exit code: 0 if nothing was found, every floor was reached and each mutant was caught.
 
-    The row brings its mutants, unless `minutes` say how long it takes. With `unbroken` the mutants' faults come without
-    the mutants, and nothing is found there either.
+    The row includes its mutants, unless `minutes` limit it. With `unbroken` the runs of the mutants have no mutant, and
+    must find nothing.
     """
     began = time.monotonic()
     broken = [row for row in MUTANT_ROWS if row.name in chosen or (ROW.name in chosen and not minutes)]
@@ -49,7 +49,7 @@ def run_migrations(chosen: Collection[str], minutes: float, directory: Path, see
 
 
 def _run(minutes: float, directory: Path, seed: int) -> MigrationResult:
-    """With `minutes` the row goes on for so long only, and its floors are for that time."""
+    """Run the row. `minutes` limit its time, and lower its floors accordingly."""
     row = replace(ROW, least=_share_of(minutes / ROW.minutes)) if minutes else ROW
     print(f"{row.name}: {row.title}, {minutes or row.minutes:.1f} minutes of it, seed {seed} …", flush=True)
     result = MigrationRun(row, directory / row.name, seed).run((minutes or row.minutes) * 60)

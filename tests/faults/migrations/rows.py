@@ -1,4 +1,4 @@
-"""The row of migrations, its members and its mutants, and what it must have come to, to count."""
+"""The row of migrations: its members, its mutants, and the floors that a valid run reaches."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ROLES: Final = (
     Role(MIXED, KAFKA_PYTHON, migrates=False),
     Role(MIXED, BY_HAND, migrates=False, protocol="consumer"),
 )
-"""At least eight in every round: the member by hand comes and goes."""
+"""Each has a member in every round, except for the one by hand, whose member joins and leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationRow:
-    """`minutes` is how long it takes at least; it goes on until there were as many hits as `least` says."""
+    """A run takes `minutes` at least, and goes on until there were as many hits as `least` says."""
 
     name: str
     title: str
@@ -39,10 +39,10 @@ class MigrationRow:
     roles: tuple[Role, ...] = _ROLES
     run: Callable[[MigrationNemesis, float], None] = rounds
     least: Mapping[str, int] = field(default_factory=dict)
-    """By what is counted: kills, migrations, rebalances, commits, old_commits, reads."""
+    """The floors, by what is counted: kills, migrations, rebalances, commits, old_commits, reads."""
     partitions: int = 12
     findings: tuple[str, ...] = ()
-    """What a mutant has to be found by."""
+    """The kinds of findings of which a mutant has to cause one."""
 
 
 ROW: Final = MigrationRow(
@@ -54,7 +54,7 @@ ROW: Final = MigrationRow(
     ),
 )
 
-# Without a JVM: a mutant is to be found soon.
+# No member needs a JVM, so that a mutant is found soon.
 _FEW: Final = (
     Role(CHANGING, FRANZ_GO, migrates=True),
     Role(CHANGING, LIBRDKAFKA, migrates=True),
@@ -71,7 +71,7 @@ MUTANT_ROWS: Final = tuple(
     for name, findings in (
         ("commit-in-any-epoch", ("old_epoch_commits",)),
         ("partition-free-before-its-owner-gives-it-up", _DOUBLE),
-        ("revoked-without-a-word-of-the-member", _DOUBLE),
+        ("revoked-before-the-member-reports-it", _DOUBLE),
         ("no-session-of-consumers-after-a-load", _STUCK),
         ("session-without-end", _STUCK),
         ("epoch-not-begun", _STUCK),
@@ -80,4 +80,4 @@ MUTANT_ROWS: Final = tuple(
         ("assignments-not-replayed", _DOUBLE),
     )
 )
-"""Their titles are the row that they belong to."""
+"""Their titles name the row to which they belong."""

@@ -1,4 +1,4 @@
-"""One run of the row, or of a mutant: members, rounds of harm, a time to come to rest, and the verdict."""
+"""One run of the row or of a mutant: members, rounds of harm, a time to settle, and the verdict."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPEN: Final = {
 
 
 def clients(roles: tuple[Role, ...]) -> dict[str, Driver]:
-    """Install the clients of these roles. Raises PeerError where one can't be had."""
+    """Install the clients of these roles. Raises PeerError if one can't be installed."""
     wanted = {FRANZ_GO if role.client == BY_HAND else role.client for role in roles}
     return {name: open_client() for name, open_client in _OPEN.items() if name in wanted}
 
@@ -52,7 +52,7 @@ class MigrationResult(Result[MigrationRow]):
 
     @property
     def caught(self) -> bool:
-        """Whether what the mutant has to be found by was found."""
+        """Whether a finding shows the mutant."""
         kinds = self.row.findings or tuple(self.findings.counts)
         return any(self.findings.counts[kind] for kind in kinds)
 
@@ -74,7 +74,7 @@ class MigrationRun(FaultRun[MigrationResult]):
         self._look_at = 0.0
 
     def begin(self) -> None:
-        """Until both groups have shared their partitions."""
+        """Start all members, and wait until both groups have shared their partitions."""
         row, admin = self.result.row, self.cluster.admin()
         admin.configs.set(dict(CONFIGS), timeout=10.0)
         admin.topics.create(TOPIC, partitions=row.partitions, replicas=FACTOR, timeout=10.0)
@@ -85,14 +85,14 @@ class MigrationRun(FaultRun[MigrationResult]):
         self.nemesis.fleet, self.nemesis.roles, self.nemesis.topic_partitions = fleet, row.roles, row.partitions
         fleet.begin(row.roles)
         self._writer.start(self.cluster.bootstrap, TOPIC, row.partitions)
-        # A JVM may take its time to begin, and only then the groups have theirs to settle. If a member never gets
-        # partitions, they are not settled.
+        # A JVM may start slowly, so the groups' time to settle begins when every member has partitions. If a member
+        # never gets any, its group is not settled.
         with suppress(TimeoutError):
             until(lambda: self._all_joined() or self.nemesis.caught(), "every member to begin", _START_LIMIT_S)
         self.nemesis.until_settled("the start")
 
     def come_to_rest(self) -> None:
-        """Nothing is written any more; members read what is left, and leave."""
+        """Stop writing, and let the members read what is left and leave."""
         self.nemesis.until_whole()
         self._writer.end()
         fleet = self.nemesis.fleet
@@ -108,7 +108,7 @@ class MigrationRun(FaultRun[MigrationResult]):
 
     def judge(self, *, share: float) -> None:
         result = self.result
-        if hasattr(self.nemesis, "fleet"):  # nothing of this where the row came to its end
+        if hasattr(self.nemesis, "fleet"):  # members are left if the row did not come to its end
             self.nemesis.fleet.end(kill=lambda member: True)
             with suppress(ottla.OttlaError):  # the cluster has gone
                 self._writer.end()
@@ -122,7 +122,7 @@ class MigrationRun(FaultRun[MigrationResult]):
         return all(member.partitions for member in self.nemesis.fleet.members)
 
     def _is_caught(self) -> bool:
-        """Whether there is what the mutant has to be found by. Looks once in a while: it reads the whole history."""
+        """Whether the mutant was found. It looks only once in a while, because it reads the whole history."""
         if time.monotonic() < self._look_at:
             return False
         self._look_at = time.monotonic() + _LOOK_S
@@ -134,7 +134,7 @@ class MigrationRun(FaultRun[MigrationResult]):
 
 
 def missed_floors(result: MigrationResult) -> list[str]:
-    """In words, what was done too little of to mean anything."""
+    """Return a sentence for each floor that was missed."""
     found = result.findings
     did = {
         "kills": result.kills,

@@ -1,4 +1,4 @@
-"""Writes records that are like no others, until it is told to end, and notes those that are acknowledged."""
+"""Writes records, no two of them equal, until it is told to end, and notes those that are acknowledged."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.faults.history import HistoryWriter
 import ottla
 
 BETWEEN_S: Final = 0.2
-"""Between two rounds of one record for each partition."""
+"""The pause between two rounds of one record for each partition."""
 DELIVERY_S: Final = 40.0
-"""Longer than a request and any harm take, and no longer than a run can wait whose cluster has gone."""
+"""Longer than a request takes under any harm, and short enough to wait for if the cluster is gone."""
 _NAME: Final = "writer"
 
 
 class RecordWriter:
-    """A thread. A record whose fate is not known counts for nothing, whoever reads it."""
+    """A thread. A record whose outcome is not known counts for nothing, whether or not it is read."""
 
     def __init__(self, history: Path) -> None:
         self.written = 0
@@ -33,7 +33,7 @@ class RecordWriter:
         self._running = self._pool.submit(self._write, bootstrap, topic, partitions)
 
     def end(self) -> None:
-        """Raises what the thread has raised. Nothing where it has ended, or never began."""
+        """End the thread, and raise what it has raised. If it has ended or never began, do nothing."""
         self._ending.set()
         running, self._running = self._running, None
         if running is not None:

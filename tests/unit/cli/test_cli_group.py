@@ -159,7 +159,7 @@ def test_explain_names_who_holds_the_others_up(groups: FakeGroups, capsys: pytes
     groups.groups["billing"].events = [
         GroupEvent(AT, "assigned", "uniform assigned to 2 members", 3, partitions_moved=1),
         GroupEvent(AT, "revokes", "has to give up orders-1", 3, "m1"),
-        GroupEvent(AT, "waits", "waits for orders-1, which m1 has", 3, "m2"),
+        GroupEvent(AT, "waits", "waits for orders-1 (owned by m1)", 3, "m2"),
     ]
     assert ottla("group explain billing -o table") == 0
     told = capsys.readouterr()
@@ -167,7 +167,7 @@ def test_explain_names_who_holds_the_others_up(groups: FakeGroups, capsys: pytes
     assert [line.split("  ", 2)[2] for line in told.out.splitlines()[1:-1]] == [
         "  assigned at epoch 3, 1 partition moved: uniform assigned to 2 members",
         "m1 has to give up orders-1",
-        "m2 waits for orders-1, which m1 has",
+        "m2 waits for orders-1 (owned by m1)",
     ]
 
 

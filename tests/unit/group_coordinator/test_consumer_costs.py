@@ -1,4 +1,4 @@
-"""What a request costs follows its work, not the size of the group."""
+"""The cost of a request depends on its work, and not on the size of its group."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_join_while_a_target_is_not_due_costs_the_same_in_any_group() -> None:
     assert calls(lambda: wide.beat("new", LEAVES)) <= calls(lambda: small.beat("new", LEAVES)) + 5
 
 
-def test_a_member_that_waits_costs_what_it_waits_for() -> None:
+def test_a_waiting_member_costs_the_same_in_any_group() -> None:
     small, wide = group_of(10), group_of(1_000)
     for shard in (small, wide):
         shard.sleep(20)
@@ -91,11 +91,11 @@ def test_members_with_one_subscription_share_its_topics() -> None:
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_memory_holds_once_what_members_have_in_common(is_loaded: bool) -> None:
+def test_members_share_names_and_small_sets_of_partitions(is_loaded: bool) -> None:
     shard = ConsumerShard(settings(assignment_interval_ms=0))
     for n in range(40):
         shard.known.put(f"topic{n}", 20)
-    # Every request has texts of its own.
+    # Every request brings its own copies of the names.
     topics = [frozenset(f"topic{each}" for each in range(n, n + 20)) for n in range(20)]
     settle(*(Client(shard, f"m{n}", more={"topics": topics[n]}) for n in range(20)))
     if is_loaded:

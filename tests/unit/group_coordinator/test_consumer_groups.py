@@ -79,7 +79,7 @@ def test_a_first_heartbeat_without_topics_is_accepted(shard: ConsumerShard) -> N
     assert (answer.epoch, answer.assignment) == (2, {})
 
 
-def test_an_unknown_topic_is_no_error(shard: ConsumerShard) -> None:
+def test_a_topic_that_does_not_exist_is_assigned_once_it_does(shard: ConsumerShard) -> None:
     assert shard.beat("m1", topics=["unknown"]).assignment == {}
     shard.known.put("unknown", 2)
     answer = shard.beat("m1", 2)
@@ -108,7 +108,7 @@ def test_an_unknown_topic_is_no_error(shard: ConsumerShard) -> None:
     ],
 )
 @pytest.mark.parametrize("state", list(MemberState))
-def test_bad_input_changes_nothing(state: MemberState, epoch: int, more: dict[str, Any], expected: int) -> None:
+def test_a_refused_request_changes_nothing(state: MemberState, epoch: int, more: dict[str, Any], expected: int) -> None:
     shard, member_id = _with_member_in(state)
     current = shard.member(member_id).current
     epoch = current.epoch if epoch == 3 else epoch
@@ -124,7 +124,7 @@ def _with_member_in(state: MemberState) -> tuple[ConsumerShard, str]:
     first.beat()
     first.settle()
     if state is MemberState.STABLE:
-        # Its epochs are 2 and 3 and not 1, so that epoch 1 is none of its own.
+        # Its present and previous epochs are 3 and 2, so epoch 1 is neither.
         first.beat(topics=frozenset("tu"))
         first.settle()
         first.beat()
@@ -160,7 +160,7 @@ def test_a_static_member_comes_back_into_a_full_group() -> None:
     shard = ConsumerShard(settings(max_size=1))
     shard.beat("m1", instance_id="i")
     assert code(shard.beat("m2", instance_id="j")) == ErrorCode.GROUP_MAX_SIZE_REACHED
-    # Its former process has not left, so this one is told why it can't have the place.
+    # The former process has not left, so the error says that its instance id is in use.
     assert code(shard.beat("m2", instance_id="i")) == ErrorCode.UNRELEASED_INSTANCE_ID
     shard.beat("m1", LEAVES_FOR_NOW, instance_id="i")
     assert shard.beat("m2", instance_id="i").assignment == partitions(t=range(4))
@@ -186,15 +186,15 @@ def test_a_group_without_a_further_epoch_begins_again_once_its_members_have_gone
     assert shard.beat("m3").assignment == partitions(t=range(4))
 
 
-def test_the_history_says_who_has_joined_and_who_has_changed_its_subscription(shard: ConsumerShard) -> None:
+def test_the_history_names_members_that_join_or_change_their_subscription(shard: ConsumerShard) -> None:
     shard.beat("m1", client_id="one")
     shard.beat("m2", client_id="two")
     shard.beat("m1", shard.member("m1").epoch, client_id="one", topics="u")
     began = [event.cause for event in shard.events() if event.kind is Kind.REBALANCE_BEGAN]
-    assert began == ["one joined", "two joined", "one has another subscription"]
+    assert began == ["one joined", "two joined", "one changed its subscription"]
 
 
-def test_a_heartbeat_of_a_group_that_is_not_there_is_told_so(shard: ConsumerShard) -> None:
+def test_a_heartbeat_of_a_missing_group_or_member_is_refused(shard: ConsumerShard) -> None:
     assert code(shard.beat("m1", 1)) == ErrorCode.GROUP_ID_NOT_FOUND
     assert code(shard.beat("m1", LEAVES)) == ErrorCode.GROUP_ID_NOT_FOUND
     shard.beat("m1")
@@ -204,7 +204,7 @@ def test_a_heartbeat_of_a_group_that_is_not_there_is_told_so(shard: ConsumerShar
 # ---- lost responses -------------------------------------------------------------------------------------------------
 
 
-def test_a_member_whose_response_was_lost_goes_on_with_its_former_epoch(shard: ConsumerShard) -> None:
+def test_a_member_whose_response_was_lost_may_repeat_its_former_epoch(shard: ConsumerShard) -> None:
     shard.beat("m1")
     shard.known.put("t", 6)
     assert shard.beat("m1", 2, owned=partitions(t=range(4))).epoch == 3
@@ -214,13 +214,13 @@ def test_a_member_whose_response_was_lost_goes_on_with_its_former_epoch(shard: C
     assert code(shard.beat("m1", 2)) == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_member_that_owns_less_than_it_has_is_told_all_again(shard: ConsumerShard) -> None:
+def test_a_member_that_reports_too_few_partitions_gets_its_whole_assignment(shard: ConsumerShard) -> None:
     shard.beat("m1")
     assert shard.beat("m1", 2, owned={}).assignment == partitions(t=range(4))
     assert shard.beat("m1", 2, owned=partitions(t=range(4))).assignment is None
 
 
-def test_a_member_that_joins_again_keeps_its_epoch_and_is_told_all_again(shard: ConsumerShard) -> None:
+def test_a_member_that_joins_again_keeps_its_epoch_and_gets_its_whole_assignment(shard: ConsumerShard) -> None:
     shard.beat("m1")
     before = len(shard.log)
     again = shard.beat("m1")
@@ -231,7 +231,7 @@ def test_a_member_that_joins_again_keeps_its_epoch_and_is_told_all_again(shard: 
 # ---- leaving --------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_group_is_there_and_its_epochs_go_on(shard: ConsumerShard) -> None:
+def test_an_empty_group_exists_and_its_epochs_continue(shard: ConsumerShard) -> None:
     shard.beat("m1")
     assert shard.beat("m1", LEAVES).epoch == LEAVES
     group = shard.consumers()
@@ -252,7 +252,7 @@ def test_a_member_without_heartbeats_is_evicted_and_its_partitions_go_to_the_oth
     assert code(second.beat()) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_does_not_give_up_in_time_is_evicted(shard: ConsumerShard) -> None:
+def test_a_member_that_does_not_give_partitions_up_in_time_is_evicted(shard: ConsumerShard) -> None:
     first, second = Client(shard, "m1"), Client(shard, "m2")
     first.beat(rebalance_timeout_ms=10_000)
     first.settle()
@@ -268,7 +268,7 @@ def test_a_member_that_does_not_give_up_in_time_is_evicted(shard: ConsumerShard)
     ]
 
 
-def test_the_time_to_give_up_does_not_begin_anew_with_each_heartbeat(shard: ConsumerShard) -> None:
+def test_heartbeats_do_not_extend_the_time_to_give_partitions_up(shard: ConsumerShard) -> None:
     first, second = Client(shard, "m1"), Client(shard, "m2")
     first.beat(rebalance_timeout_ms=10_000)
     first.settle()
@@ -305,7 +305,7 @@ def test_a_late_heartbeat_does_not_bring_a_static_member_back(shard: ConsumerSha
     assert not shard.consumers().members
 
 
-def test_an_instance_id_that_is_in_use_is_not_given_away(shard: ConsumerShard) -> None:
+def test_an_instance_id_in_use_is_refused_to_another_member(shard: ConsumerShard) -> None:
     shard.beat("m1", instance_id="i1")
     assert code(shard.beat("m2", instance_id="i1")) == ErrorCode.UNRELEASED_INSTANCE_ID
     shard.beat("m1", LEAVES_FOR_NOW, instance_id="i1")
@@ -314,7 +314,7 @@ def test_an_instance_id_that_is_in_use_is_not_given_away(shard: ConsumerShard) -
     assert code(shard.beat("m1", LEAVES, instance_id="i1")) == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_whose_join_was_not_answered_joins_again(shard: ConsumerShard) -> None:
+def test_a_static_member_whose_join_got_no_response_may_join_again(shard: ConsumerShard) -> None:
     shard.beat("m1", instance_id="i1")
     again = shard.beat("m1", instance_id="i1")
     assert (again.epoch, again.assignment) == (2, partitions(t=range(4)))
@@ -348,7 +348,7 @@ def test_the_next_target_waits_for_the_assignment_interval() -> None:
     assert shard.consumers().target_epoch == 3
 
 
-def test_the_assignment_interval_does_not_wait_for_the_clock_of_another_coordinator() -> None:
+def test_the_assignment_interval_ignores_a_time_in_the_future() -> None:
     shard = ConsumerShard(settings(assignment_interval_ms=1_000))
     shard.beat("m1")
     shard.at -= 100
@@ -357,7 +357,7 @@ def test_the_assignment_interval_does_not_wait_for_the_clock_of_another_coordina
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_a_target_that_does_not_go_into_one_batch_is_made_by_several_heartbeats(assignor: str) -> None:
+def test_a_target_that_does_not_fit_into_one_batch_is_written_by_several_heartbeats(assignor: str) -> None:
     shard = ConsumerShard(replace(settings(assignment_interval_ms=20_000), max_record_bytes=600))
     shard.known.put("t", 60)
     members = [Client(shard, f"m{n}", more={"assignor": assignor}) for n in range(20)]

@@ -21,12 +21,12 @@ STEPS = 120
 
 
 class Members:
-    """Clients that come and go. Each owns what it was told once it has taken its step."""
+    """Clients that join and leave. Each owns its new assignment once it has taken its step."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.is_large = seed % 3 == 0
-        """It tells whether all targets are made in steps, beside the group."""
+        """Whether all targets are made in steps, outside of decisions."""
         self.shard = ConsumerShard(settings(assignment_interval_ms=self.chance.choice([0, 1_500])))
         self.shard.checks_purity = True
         self.often = self.chance.choice([0.0, 0.0, 0.2, 1.0])
@@ -205,7 +205,7 @@ class Members:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_members_share_the_partitions_whatever_happens(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_partition_has_two_owners_and_every_group_settles(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     members = Members(seed)
     if members.is_large:
         monkeypatch.setattr(target, "_AT_ONCE", 0)
@@ -219,7 +219,7 @@ def test_members_share_the_partitions_whatever_happens(seed: int, monkeypatch: p
     members.check_settles()
 
 
-def test_what_is_refused_is_undone() -> None:
+def test_a_refused_request_leaves_no_trace_in_the_group() -> None:
     """A decision that raises leaves no trace, although it has changed the group on its way."""
     members = Members(1)
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: who may commit and fetch them, and when they go."""
+"""Offsets of consumer groups: who may commit and fetch them, and when they are deleted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_member_commits_in_its_epoch(shard: ConsumerShard) -> None:
     assert code(commit(shard, "", -1)) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_older_epoch_counts_for_what_the_member_has_had_since_then(shard: ConsumerShard) -> None:
+def test_a_commit_in_an_older_epoch_is_accepted_for_partitions_owned_since_then(shard: ConsumerShard) -> None:
     first = Client(shard, "m1")
     settle(first)
     shard.known.put("t", 6)
@@ -63,7 +63,7 @@ def test_an_older_epoch_counts_for_what_the_member_has_had_since_then(shard: Con
     assert code(commit(shard, "m1", 2, 0, topic="u")) == ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_what_a_member_has_yet_to_give_up_it_still_commits(shard: ConsumerShard) -> None:
+def test_a_member_may_commit_partitions_that_it_has_yet_to_give_up(shard: ConsumerShard) -> None:
     first, second = Client(shard, "m1"), Client(shard, "m2")
     settle(first)
     shard.known.put("t", 6)
@@ -84,20 +84,20 @@ def test_a_client_without_member_epochs_can_not_commit_for_a_member(shard: Consu
     assert code(commit(shard, "m1", 2, knows_no_epochs=True)) == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_producer_commits_by_the_members_epoch_or_without_a_member(shard: ConsumerShard) -> None:
+def test_a_producer_commits_with_the_members_epoch_or_without_a_member(shard: ConsumerShard) -> None:
     shard.beat("m1")
     assert commit(shard, "m1", 2, in_transaction=True) == [None]
     assert commit(shard, "", -1, in_transaction=True) == [None]
     assert code(commit(shard, "m1", 9, in_transaction=True)) == ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_an_empty_group_takes_commits_of_whoever_comes(shard: ConsumerShard) -> None:
+def test_an_empty_group_accepts_commits_without_a_member(shard: ConsumerShard) -> None:
     shard.beat("m1")
     shard.beat("m1", LEAVES)
     assert commit(shard, "", -1) == [None]
 
 
-def test_a_fetch_that_names_a_member_is_compared_with_it(shard: ConsumerShard) -> None:
+def test_a_fetch_that_names_a_member_needs_its_epoch(shard: ConsumerShard) -> None:
     shard.beat("m1")
     check = shard.machine.check_reader
     check("g", CallerIdentity(""), -1)
@@ -138,7 +138,7 @@ def test_a_deleted_group_leaves_a_tombstone_for_each_of_its_records(shard: Consu
     assert shard.machine.history.of("g") == ()
 
 
-def test_offsets_of_an_empty_group_expire_as_long_after_its_last_member_left(shard: ConsumerShard) -> None:
+def test_offsets_of_an_empty_group_expire_a_retention_time_after_its_last_member_left(shard: ConsumerShard) -> None:
     first = Client(shard, "m1")
     settle(first)
     commit(shard, "m1", first.epoch)
@@ -166,7 +166,7 @@ def test_offsets_of_topics_that_no_member_reads_expire(shard: ConsumerShard) -> 
 
 
 @pytest.mark.story("offsets-expire-before-there-are-matches")
-def test_nothing_expires_while_an_expression_has_no_matches(shard: ConsumerShard) -> None:
+def test_no_offset_expires_while_an_expression_has_no_matches(shard: ConsumerShard) -> None:
     first = Client(shard, "m1", more={"topics": frozenset(), "regex": "t.*"})
     settle(first)
     commit(shard, "m1", first.epoch)

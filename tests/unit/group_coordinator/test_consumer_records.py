@@ -94,19 +94,19 @@ def test_a_value_that_is_cut_short_is_malformed(key: ConsumerKey, value: Any, da
 
 
 @pytest.mark.parametrize(("key", "value", "data"), VALUES)
-def test_a_value_of_a_version_that_is_not_known_is_malformed(key: ConsumerKey, value: Any, data: str) -> None:
+def test_a_value_of_an_unknown_version_is_malformed(key: ConsumerKey, value: Any, data: str) -> None:
     for version in ("0001", "ffff"):
         with pytest.raises(MalformedError, match="version"):
             decode_consumer_value(key, bytes.fromhex(version + data[4:]))
 
 
-def test_what_a_newer_release_adds_is_passed_over() -> None:
+def test_tagged_fields_of_a_newer_release_are_ignored() -> None:
     data = "0000" + "00000007" + "02" + "00080000000000000001" + "0903abcdef"
     assert decode_consumer_value(GroupEpochKey("g"), bytes.fromhex(data)) == GroupEpoch(7, 1)
 
 
 @pytest.mark.parametrize(("epoch", "since"), [(5, 5), (-2, 0)])
-def test_partitions_without_epochs_have_that_of_their_member(epoch: int, since: int) -> None:
+def test_partitions_without_epochs_get_the_epoch_of_their_member(epoch: int, since: int) -> None:
     writer = Writer(flexible=False)
     writer.int16(0)
     writer.int32(epoch)
@@ -115,7 +115,7 @@ def test_partitions_without_epochs_have_that_of_their_member(epoch: int, since: 
     assert decode_consumer_value(CurrentKey("g", "m"), bytes(writer.buffer)).assigned == {ID: {3: since}}
 
 
-def test_a_state_that_is_not_known_is_malformed() -> None:
+def test_an_unknown_state_is_malformed() -> None:
     data = bytes.fromhex("0000" + "00000005" + "00000004" + "7f" + "01" + "01" + "00")
     with pytest.raises(MalformedError):
         decode_consumer_value(CurrentKey("g", "m"), data)

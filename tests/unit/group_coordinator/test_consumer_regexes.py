@@ -1,4 +1,4 @@
-"""Regular expressions in consumer groups: resolved once for all members, refreshed, and forgotten with the last one."""
+"""Regular expressions in consumer groups: matched once for all members, refreshed, and deleted with the last one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shard() -> ConsumerShard:
     return ConsumerShard(settings())
 
 
-def test_a_member_gets_what_its_expression_matches_once_that_is_known(shard: ConsumerShard) -> None:
+def test_a_member_gets_its_matches_once_they_are_found(shard: ConsumerShard) -> None:
     assert shard.beat("m1", **REGEX).assignment == {}
     assert shard.asked == [ResolveRegexes("g", None)]
     shard.resolve()
@@ -66,7 +66,7 @@ def test_members_with_one_expression_share_its_matches(shard: ConsumerShard) -> 
     assert shard.consumers().epoch == epoch + 1
 
 
-def test_a_further_expression_is_resolved_at_once(shard: ConsumerShard) -> None:
+def test_a_new_expression_is_matched_at_once(shard: ConsumerShard) -> None:
     settle(Client(shard, "m1", more=REGEX))
     shard.beat("m2", topics=(), regex="t.*")
     assert shard.asked == [ResolveRegexes("g", None)]
@@ -142,7 +142,7 @@ def test_matches_that_stay_the_same_write_nothing(shard: ConsumerShard) -> None:
 
 
 @pytest.mark.parametrize("go", ["leave", "session", "change", "forget"])
-def test_matches_go_with_the_last_member_that_has_the_expression(shard: ConsumerShard, go: str) -> None:
+def test_matches_are_deleted_with_the_last_member_that_has_the_expression(shard: ConsumerShard, go: str) -> None:
     first, second = Client(shard, "m1", more=REGEX), Client(shard, "m2", more=REGEX)
     settle(first, second)
     first.leave()
@@ -161,7 +161,7 @@ def test_matches_go_with_the_last_member_that_has_the_expression(shard: Consumer
 
 
 @pytest.mark.story("matches-without-a-member")
-def test_matches_go_with_a_member_whose_id_a_static_member_comes_back_with(shard: ConsumerShard) -> None:
+def test_matches_are_deleted_with_a_member_whose_id_a_static_member_takes(shard: ConsumerShard) -> None:
     static = Client(shard, "m1", more={**REGEX, "instance_id": "i"})
     other = Client(shard, "m2", more={"topics": frozenset(), "regex": "t"})
     settle(static, other)
@@ -187,7 +187,7 @@ def test_matches_that_no_member_has_any_longer_are_deleted_by_the_next_decision(
     assert set(shard.consumers().resolved) == {"[tu]"}
 
 
-def test_an_expression_that_is_resolved_late_is_not_taken_in(shard: ConsumerShard) -> None:
+def test_matches_that_come_after_their_member_has_left_are_dropped(shard: ConsumerShard) -> None:
     shard.beat("m1", **REGEX)
     shard.beat("m2")
     shard.beat("m1", LEAVES)
@@ -204,7 +204,7 @@ def test_an_invalid_expression_is_refused_before_anything_is_written(shard: Cons
     assert shard.machine.consumer_group("g") is None
 
 
-def test_a_new_owner_asks_for_what_is_not_resolved(shard: ConsumerShard) -> None:
+def test_a_coordinator_that_takes_over_requests_missing_matches(shard: ConsumerShard) -> None:
     shard.beat("m1", **REGEX)
     shard = ConsumerShard(shard.settings, shard.log, shard.known)
     shard.beat("m1", 2)
@@ -277,7 +277,7 @@ async def test_a_reader_matches_only_what_it_may_describe() -> None:
     assert (await service.resolved())["t|u"] == {"t", "u"}
 
 
-async def test_matches_that_do_not_go_into_one_batch_together_are_taken_in_one_after_the_other() -> None:
+async def test_matches_that_do_not_fit_into_one_batch_are_stored_in_several() -> None:
     service = Service()
     service.add_topics("abc", 40, name_bytes=200)
     service.shard.machine.settings = replace(service.shard.settings, max_record_bytes=12_000)
@@ -290,7 +290,7 @@ async def test_matches_that_do_not_go_into_one_batch_together_are_taken_in_one_a
 
 
 @pytest.mark.story("one-expression-takes-others-along")
-async def test_a_member_whose_matches_no_record_can_hold_is_told_so_and_others_get_theirs() -> None:
+async def test_matches_that_no_record_can_hold_are_refused_and_others_are_stored() -> None:
     service = Service()
     service.add_topics("abc", 40, name_bytes=200)
     service.shard.machine.settings = replace(service.shard.settings, max_record_bytes=12_000)
@@ -305,11 +305,11 @@ async def test_a_member_whose_matches_no_record_can_hold_is_told_so_and_others_g
     assert service.shard.beat("a.*", service.shard.member("a.*").epoch).assignment
     service.shard.sleep(REFRESH_S)
     service.shard.beat("a.*", service.shard.member("a.*").epoch)
-    assert not service.shard.asked, "what is refused is not asked for again and again"
+    assert not service.shard.asked, "refused matches are not requested again"
 
 
 @pytest.mark.story("costly-expression-stalls-a-coordinator")
-async def test_a_costly_expression_is_refused_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_costly_expression_is_refused_and_delays_no_other_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regex_resolver, "_MOST_CPU_S", 0.2)
     service, chance = Service(), Random(2)
     for n in range(100):
@@ -339,7 +339,7 @@ async def test_a_costly_expression_is_refused_and_holds_nobody_up(monkeypatch: p
     assert "takes too long" in refused.message
 
 
-async def test_expressions_rest_even_if_there_are_no_topics() -> None:
+async def test_matching_yields_to_the_loop_even_without_topics() -> None:
     service = Service()
     service.image = replace(service.image, topics={}, topic_names={})
     for n in range(2_000):
@@ -381,7 +381,7 @@ async def test_equal_matches_are_kept_once() -> None:
     assert len({id(topics) for topics in kept}) == 1
 
 
-def test_a_group_whose_matches_are_too_many_refuses_further_ones(
+def test_a_group_with_too_many_matches_refuses_further_expressions(
     shard: ConsumerShard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regexes, "MOST_MATCHES", 3)
@@ -410,7 +410,7 @@ async def test_matches_follow_the_rights_of_their_reader() -> None:
     assert await service.resolved() == {"[tu]": {"t"}}
 
 
-async def test_a_group_with_many_expressions_holds_up_no_other() -> None:
+async def test_a_group_with_many_expressions_delays_no_other() -> None:
     service = Service()
     for n in range(300):
         service.image = with_topic(service.image, f"other{n}", 1, number=3 + n)

@@ -120,7 +120,7 @@ async def coordinator() -> AsyncIterator[Coordinator]:
     await coordinator.shards.kill()
 
 
-async def test_a_member_joins_and_goes_on(coordinator: Coordinator) -> None:
+async def test_only_the_response_to_a_join_has_the_assignment(coordinator: Coordinator) -> None:
     joined = await coordinator.join("m1")
     assert (joined.member_id, joined.member_epoch, joined.heartbeat_interval_ms) == ("m1", 2, 5_000)
     assert joined.assignment == ALL
@@ -130,7 +130,7 @@ async def test_a_member_joins_and_goes_on(coordinator: Coordinator) -> None:
 
 
 @pytest.mark.story("large-target-is-made-in-one-turn")
-async def test_the_target_of_a_large_group_is_made_beside_it(
+async def test_the_target_of_a_large_group_is_made_outside_of_decisions(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target, "_AT_ONCE", 0)
@@ -156,7 +156,7 @@ async def test_a_target_that_fails_is_made_after_the_next_request(
     assert (await coordinator.beat("m1", 1)).assignment == ALL
 
 
-async def test_a_quiet_heartbeat_asks_the_log_for_nothing(coordinator: Coordinator) -> None:
+async def test_a_quiet_heartbeat_makes_no_call_to_the_log(coordinator: Coordinator) -> None:
     await coordinator.join("m1")
     coordinator.log.calls.clear()
     for _ in range(20):
@@ -200,13 +200,13 @@ async def _calls(request: Awaitable[Any]) -> int:
     return found
 
 
-async def test_what_a_heartbeat_says_is_in_the_log_before_it_is_answered(coordinator: Coordinator) -> None:
+async def test_a_join_is_in_the_log_before_its_response(coordinator: Coordinator) -> None:
     coordinator.log.calls.clear()
     await coordinator.join("m1")
     assert isinstance(coordinator.log.calls[-1], Append)
 
 
-async def test_a_member_without_an_id_gets_one_in_version_0_alone(coordinator: Coordinator) -> None:
+async def test_a_member_without_an_id_gets_one_only_in_version_0(coordinator: Coordinator) -> None:
     assert (await coordinator.join("", gives_no_id=True)).member_id == "chosen"
     for request in (coordinator.join(""), coordinator.beat("", 2, gives_no_id=True)):
         with pytest.raises(OttlaError) as caught:
@@ -241,7 +241,7 @@ async def test_the_lag_of_a_group_names_its_readers(coordinator: Coordinator) ->
     assert {(each.partition, each.member_id) for each in lag.partitions} == {(n, "m1") for n in range(4)}
 
 
-async def test_what_happened_tells_who_holds_what_others_wait_for(coordinator: Coordinator) -> None:
+async def test_the_history_names_the_owners_for_which_members_wait(coordinator: Coordinator) -> None:
     await coordinator.join("m1")
     await coordinator.join("m2")
     await coordinator.beat("m1", 2)
@@ -249,12 +249,12 @@ async def test_what_happened_tells_who_holds_what_others_wait_for(coordinator: C
     await coordinator.beat("m2", 3)
     told = await coordinator.service.explain_group(pb.ExplainGroupRequest(group="g"), CALLER)
     events = [(event.kind, event.member.member_id, event.cause) for event in told.events]
-    assert ("waits", "m2", "waits for t-2, which m1 has, t-3, which m1 has") in events
+    assert ("waits", "m2", "waits for t-2 (owned by m1), t-3 (owned by m1)") in events
     assert ("revokes", "m1", "has to give up t-2, t-3") in events
     assert events[-1] == ("settled", "", "every member has its assignment")
 
 
-async def test_a_deleted_group_is_gone(coordinator: Coordinator) -> None:
+async def test_only_a_group_without_members_can_be_deleted(coordinator: Coordinator) -> None:
     await coordinator.join("m1")
     deletion = pb.DeleteGroupsRequest(groups=["g"])
     (refused,) = (await coordinator.service.delete_groups(deletion, CALLER)).groups
@@ -265,7 +265,7 @@ async def test_a_deleted_group_is_gone(coordinator: Coordinator) -> None:
     assert not (await coordinator.service.list_groups(pb.ListGroupsRequest(), CALLER)).groups
 
 
-async def test_a_member_commits_and_fetches_by_its_epoch(coordinator: Coordinator) -> None:
+async def test_a_member_commits_and_fetches_with_its_epoch(coordinator: Coordinator) -> None:
     await coordinator.join("m1")
     member = pb.Member(member_id="m1")
     offsets = [pb.OffsetToCommit(topic="t", partition=0, offset=3)]

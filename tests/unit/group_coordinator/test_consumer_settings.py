@@ -1,4 +1,4 @@
-"""What holds for one consumer group follows from the process, the cluster and the group, in this order."""
+"""The settings of a consumer group: its own override those of the cluster, which override those of the process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_group_overrides_the_cluster_within_its_bounds() -> None:
     assert said == ["consumer.assignment.interval.ms=20000 is outside the cluster's bounds; 15000 holds instead"]
 
 
-def test_a_group_may_choose_among_the_assignors_that_exist() -> None:
+def test_the_config_allows_exactly_the_assignors_that_exist() -> None:
     assert set(BROKER_CONFIGS["group.consumer.assignors"].choices) == set(ASSIGNORS)
 
 
@@ -54,13 +54,13 @@ def test_a_group_may_choose_among_the_assignors_that_exist() -> None:
     ],
     ids=["below the bound", "unknown assignor", "no assignor", "unknown policy", "too frequent"],
 )
-def test_settings_that_can_not_hold_are_refused(config: GroupCoordinatorConfig) -> None:
+def test_invalid_settings_are_refused(config: GroupCoordinatorConfig) -> None:
     with pytest.raises(OttlaError) as refused:
         config.groups()
     assert refused.value.code == ErrorCode.INVALID_CONFIG
 
 
-def test_a_policy_says_which_ways_are_open() -> None:
+def test_a_migration_policy_allows_upgrades_and_downgrades_by_its_name() -> None:
     ways = {policy.value: (policy.may_upgrade, policy.may_downgrade) for policy in MigrationPolicy}
     assert ways == {
         "disabled": (False, False),

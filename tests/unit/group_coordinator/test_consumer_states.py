@@ -1,4 +1,4 @@
-"""The table of a member's states is what reconciliation does: no more, and no less."""
+"""The table of a member's states has the transitions of reconciliation: no more, and no less."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def epochs(*numbers: int) -> EpochOfPartition:
     return {T: dict.fromkeys(numbers, 3)} if numbers else {}
 
 
-def test_reconciliation_takes_every_way_of_the_table_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reconciliation_takes_every_transition_of_the_table_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: set[tuple[MemberState, MemberEvent]] = set()
 
     class Watched(dict[tuple[MemberState, MemberEvent], MemberState]):

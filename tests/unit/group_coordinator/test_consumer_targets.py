@@ -1,4 +1,4 @@
-"""Targets of large groups: asked for, made in steps beside the group, and written down when they are ready."""
+"""Targets of large groups: requested, made in steps outside of decisions, and written when they are complete."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def longest_step(steps: Steps[object]) -> tuple[int, int]:
     return max(found.values()), sum(found.values())
 
 
-def test_members_hear_of_the_target_once_it_is_made(shard: ConsumerShard) -> None:
+def test_members_get_their_assignments_once_the_target_is_made(shard: ConsumerShard) -> None:
     assert shard.beat("m1").assignment == {}
     assert (shard.targets_asked, shard.consumers().state.value) == (["g"], "Assigning")
     shard.assign()
@@ -65,14 +65,14 @@ def test_a_target_is_the_same_whether_it_is_made_at_once_or_in_steps(monkeypatch
     assert found[0] == found[1]
 
 
-def test_a_target_is_asked_for_once(shard: ConsumerShard) -> None:
+def test_a_target_is_requested_once(shard: ConsumerShard) -> None:
     for n in range(5):
         shard.beat(f"m{n}")
     shard.beat("m1", shard.member("m1").epoch)
     assert shard.targets_asked == ["g"]
 
 
-def test_a_target_that_does_not_come_is_asked_for_again(shard: ConsumerShard) -> None:
+def test_a_target_that_is_not_made_in_time_is_requested_again(shard: ConsumerShard) -> None:
     shard.beat("m1")
     shard.targets_asked.clear()
     shard.sleep(9)
@@ -82,7 +82,7 @@ def test_a_target_that_does_not_come_is_asked_for_again(shard: ConsumerShard) ->
     settle(Client(shard, "m1", epoch=1))
 
 
-def test_a_coordinator_that_takes_over_asks_for_the_target(shard: ConsumerShard) -> None:
+def test_a_coordinator_that_takes_over_requests_the_target(shard: ConsumerShard) -> None:
     shard.beat("m1")
     there = shard.reloaded()
     assert isinstance(there, ConsumerShard)
@@ -91,7 +91,7 @@ def test_a_coordinator_that_takes_over_asks_for_the_target(shard: ConsumerShard)
     assert there.targets_asked == ["g"]
 
 
-def test_the_first_epoch_of_a_group_that_was_a_classic_one_never_falls(shard: ConsumerShard) -> None:
+def test_a_takeover_keeps_the_first_epoch_of_a_group_that_was_classic(shard: ConsumerShard) -> None:
     (classic,) = shard.stable(1)
     shard.leave(classic)
     first = shard.beat("m1").epoch
@@ -101,7 +101,7 @@ def test_the_first_epoch_of_a_group_that_was_a_classic_one_never_falls(shard: Co
     assert there.beat("m1", first).epoch == first
 
 
-def test_a_group_that_members_join_all_the_time_gets_its_targets(shard: ConsumerShard) -> None:
+def test_a_group_that_members_keep_joining_gets_its_targets(shard: ConsumerShard) -> None:
     shard.beat("m0")
     for n in range(1, 9):
         before = shard.consumers().target_epoch
@@ -130,7 +130,7 @@ def test_a_member_that_has_gone_gets_no_target(shard: ConsumerShard, way: str) -
     settle(Client(shard, "m2", epoch=1))
 
 
-def test_a_static_member_that_has_come_back_gets_the_target_of_its_place(shard: ConsumerShard) -> None:
+def test_a_static_member_that_comes_back_meanwhile_gets_its_target(shard: ConsumerShard) -> None:
     shard.beat("m1", instance_id="i")
     shard.assign(2)
     shard.beat("m1", LEAVES_FOR_NOW, instance_id="i")
@@ -139,7 +139,7 @@ def test_a_static_member_that_has_come_back_gets_the_target_of_its_place(shard: 
     assert shard.consumers().targets == {"again": partitions(t=range(4))}
 
 
-def test_a_target_of_a_former_group_of_that_name_is_dropped(shard: ConsumerShard) -> None:
+def test_a_target_of_a_former_group_with_that_name_is_dropped(shard: ConsumerShard) -> None:
     shard.beat("m1")
     made = made_of(shard)
     for n in range(20):
@@ -195,8 +195,8 @@ def test_a_large_target_is_written_in_parts_and_counts_when_it_is_complete(small
     assert shard.largest_bytes < 1_200
 
 
-def test_a_sole_member_may_have_a_target_and_an_assignment_of_one_record_each() -> None:
-    """They are not in one batch, as they were if the join wrote both."""
+def test_a_sole_members_target_and_assignment_are_in_separate_batches() -> None:
+    """If the join wrote both, they would be in one batch."""
     shard = ConsumerShard(replace(settings(), max_record_bytes=8_000))
     shard.known.put("t", 900)
     member = Client(shard, "m1")
@@ -205,7 +205,7 @@ def test_a_sole_member_may_have_a_target_and_an_assignment_of_one_record_each() 
     assert shard.largest_bytes <= 8_000
 
 
-def test_a_target_that_goes_into_no_record_names_the_member_and_changes_nothing(shard: ConsumerShard) -> None:
+def test_a_target_that_no_record_can_hold_changes_nothing_and_its_error_names_the_member(shard: ConsumerShard) -> None:
     shard.settings = replace(settings(), max_record_bytes=2_000)
     shard.known.put("t", 900)
     shard.beat("m1")
@@ -221,7 +221,7 @@ def test_a_target_that_goes_into_no_record_names_the_member_and_changes_nothing(
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize("topics", ["of their own", "of all"])
-def test_no_step_is_long(shard: ConsumerShard, assignor: str, topics: str) -> None:
+def test_no_step_of_a_target_is_long(shard: ConsumerShard, assignor: str, topics: str) -> None:
     shard.checks_purity = False
     names = [f"t{n}" for n in range(500)]
     for name in names:

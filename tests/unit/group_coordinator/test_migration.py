@@ -1,4 +1,4 @@
-"""A group changes its protocol while it goes on, both ways, and when it is empty."""
+"""A group changes its protocol, both ways, with members and without."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def classic_group(shard: ConsumerShard, *assignments: bytes, static: bool = Fals
 
 
 class ClassicClient:
-    """A client of the classic protocol that gives up only what it is told to (KIP-429)."""
+    """A client of the classic protocol that gives up only what it has to (KIP-429)."""
 
     def __init__(self, shard: ConsumerShard, member_id: str, generation: int, owned: set[TopicPartition]) -> None:
         self.shard, self.member_id, self.generation, self.owned = shard, member_id, generation, owned
         self.count = 0
 
     def go_on(self) -> None:
-        """Send a heartbeat, and join and synchronize if it says so."""
+        """Send a heartbeat, and join and synchronize if the response says so."""
         told = self.shard.heartbeat(self.member_id, self.generation)
         if told is None:
             return
@@ -94,7 +94,7 @@ def all_of(*found: Any) -> list[tuple[str, int]]:
 # ---- upgrade ------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_member_of_the_consumer_protocol_upgrades_a_group_that_goes_on(shard: ConsumerShard) -> None:
+def test_the_first_member_of_the_consumer_protocol_upgrades_its_group_without_a_stop(shard: ConsumerShard) -> None:
     a, b = classic_group(shard, assigned(0, 1), assigned(2, 3))
     generation = shard.group().generation
     new = Client(shard, "new")
@@ -120,7 +120,7 @@ def test_the_first_member_of_the_consumer_protocol_upgrades_a_group_that_goes_on
     assert list(shard.machine.groups()) == [group]
 
 
-def test_the_log_of_an_upgraded_group_is_its_state(shard: ConsumerShard) -> None:
+def test_an_upgraded_group_has_the_state_of_its_log(shard: ConsumerShard) -> None:
     classic_group(shard, assigned(0, 1), assigned(2, 3))
     shard.beat("new")
     there = ConsumerShard(shard.settings, shard.log, shard.known)
@@ -130,7 +130,7 @@ def test_the_log_of_an_upgraded_group_is_its_state(shard: ConsumerShard) -> None
     assert list(there.machine._groups) == []
 
 
-def test_members_that_wait_are_told_to_join_again(shard: ConsumerShard) -> None:
+def test_an_upgrade_has_waiting_members_join_again(shard: ConsumerShard) -> None:
     a, b = classic_group(shard, assigned(0, 1), assigned(2, 3))
     assert shard.join(a, key="again", protocols={"range": subscription("t", "u")}) is WAITS
     shard.beat("new")
@@ -177,7 +177,7 @@ def test_a_group_with_too_many_members_is_not_upgraded() -> None:
     assert shard.group().state is GroupState.STABLE
 
 
-def test_a_group_whose_records_do_not_go_into_a_batch_is_not_upgraded() -> None:
+def test_a_group_whose_records_do_not_fit_into_a_batch_is_not_upgraded() -> None:
     shard = ConsumerShard(migrating(max_record_bytes=300))
     classic_group(shard, assigned(0, 1))
     assert code(shard.beat("new")) == ErrorCode.GROUP_ID_NOT_FOUND
@@ -191,11 +191,8 @@ def test_a_static_member_changes_its_protocol_and_keeps_its_partitions(shard: Co
     assert a not in shard.consumers().members
 
 
-# ---- classic members in a consumer group ----------------------------------------------------------------------------
-
-
 @pytest.mark.story("upgrade-forgets-a-rebalance")
-def test_an_upgrade_by_a_static_member_does_not_forget_the_rebalance_that_is_under_way(shard: ConsumerShard) -> None:
+def test_an_upgrade_by_a_static_member_replaces_the_rebalance_that_is_under_way(shard: ConsumerShard) -> None:
     _, b = classic_group(shard, assigned(0, 1), assigned(2, 3), static=True)
     generation = shard.group().generation
     assert shard.join(fresh_id="c", key="c") is WAITS
@@ -217,11 +214,14 @@ def test_an_upgrade_by_a_static_member_does_not_forget_the_rebalance_that_is_und
 
 
 @pytest.mark.story("upgrade-forgets-a-rebalance")
-def test_an_upgrade_by_a_static_member_assigns_what_the_leader_has_not(shard: ConsumerShard) -> None:
+def test_an_upgrade_by_a_static_member_assigns_partitions_that_the_leader_has_not(shard: ConsumerShard) -> None:
     classic_group(shard, assigned(0, 1), assigned(2), static=True)
     shard.beat("new", instance_id="i0")
     targets = [flat(target) for target in shard.consumers().targets.values()]
     assert sorted(number for target in targets for _, number in target) == [0, 1, 2, 3]
+
+
+# ---- classic members in a consumer group ----------------------------------------------------------------------------
 
 
 def mixed(shard: ConsumerShard) -> tuple[ClassicClient, Client]:
@@ -272,7 +272,7 @@ def test_a_session_timeout_outside_the_bounds_is_refused_by_groups_of_both_proto
         assert code(shard.join(member_id, session_timeout_ms=timeout_ms)) == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_a_classic_member_is_told_of_nothing_while_nothing_changes(shard: ConsumerShard) -> None:
+def test_a_classic_heartbeat_that_changes_nothing_writes_nothing(shard: ConsumerShard) -> None:
     old, _ = mixed(shard)
     before = len(shard.log)
     assert shard.heartbeat(old.member_id, old.generation) is None
@@ -280,7 +280,7 @@ def test_a_classic_member_is_told_of_nothing_while_nothing_changes(shard: Consum
     assert len(old.owned) == 2
 
 
-def test_requests_of_classic_members_are_checked_as_ever(shard: ConsumerShard) -> None:
+def test_requests_of_classic_members_are_checked_as_in_a_classic_group(shard: ConsumerShard) -> None:
     old, new = mixed(shard)
     before, epoch = len(shard.log), shard.consumers().epoch
     assert code(shard.heartbeat(old.member_id, old.generation - 1)) == ErrorCode.ILLEGAL_GENERATION
@@ -349,7 +349,7 @@ def test_a_static_classic_member_that_restarts_keeps_its_partitions(shard: Consu
     assert shard.consumers().epoch == epoch
 
 
-def test_a_session_of_a_classic_member_lasts_as_long_as_it_has_said(shard: ConsumerShard) -> None:
+def test_a_classic_member_has_the_session_timeout_of_its_join(shard: ConsumerShard) -> None:
     _, new = mixed(shard)
     shard.sleep(11)
     assert set(shard.consumers().members) == {"new"}
@@ -360,7 +360,7 @@ def test_a_session_of_a_classic_member_lasts_as_long_as_it_has_said(shard: Consu
 
 
 @pytest.mark.parametrize("go", ["leave", "session", "takeover"])
-def test_without_the_last_member_of_the_consumer_protocol_a_group_is_a_classic_one(
+def test_a_group_is_downgraded_when_its_last_member_of_the_consumer_protocol_goes(
     shard: ConsumerShard, go: str
 ) -> None:
     old, new = mixed(shard)
@@ -390,7 +390,7 @@ def test_without_the_last_member_of_the_consumer_protocol_a_group_is_a_classic_o
 
 
 @pytest.mark.story("rebalance-of-a-downgrade-is-forgotten")
-def test_the_rebalance_of_a_downgrade_outlives_its_coordinator(shard: ConsumerShard) -> None:
+def test_the_next_coordinator_begins_the_rebalance_of_a_downgrade(shard: ConsumerShard) -> None:
     old, new = mixed(shard)
     new.leave()
     shard.take_over()
@@ -410,7 +410,7 @@ def test_the_rebalance_of_a_downgrade_outlives_its_coordinator(shard: ConsumerSh
 
 
 @pytest.mark.story("downgrade-writes-targets")
-def test_a_member_that_has_not_joined_since_a_downgrade_keeps_what_it_reads_in_an_upgrade(shard: ConsumerShard) -> None:
+def test_an_upgrade_right_after_a_downgrade_keeps_the_assignments(shard: ConsumerShard) -> None:
     (a,) = classic_group(shard, assigned(0, 1, 2, 3))
     first = Client(shard, "first")
     first.beat()
@@ -431,21 +431,21 @@ def test_the_history_of_a_downgrade_begins_with_its_cause(shard: ConsumerShard) 
     before = len(shard.events())
     shard.beat("new", client_id="new")
     assert [event.cause for event in shard.events()[before:]][:3] == [
-        "the first member of the consumer protocol has joined; the group was a classic one",
+        "the group was upgraded, because its first member of the consumer protocol has joined",
         "joined",
         "new joined",
     ]
     assert old.member_id in shard.consumers().members
 
 
-def test_a_member_that_joins_with_the_classic_protocol_is_the_cause_of_the_epoch(shard: ConsumerShard) -> None:
+def test_the_cause_of_an_epoch_names_the_classic_member_that_joins(shard: ConsumerShard) -> None:
     mixed(shard)
     before = len(shard.events())
     joined = shard.join(client_id="another")
     assert shard.events()[before + 1].cause == "another joined"
     before = len(shard.events())
     shard.join(joined.member_id, client_id="another", protocols={"range": subscription("u")})
-    assert shard.events()[before].cause == "another has another subscription"
+    assert shard.events()[before].cause == "another changed its subscription"
 
 
 def test_members_that_do_not_join_after_a_downgrade_and_a_takeover_are_evicted(shard: ConsumerShard) -> None:
@@ -458,7 +458,7 @@ def test_members_that_do_not_join_after_a_downgrade_and_a_takeover_are_evicted(s
     assert (shard.group().state, len(shard.group().members)) == (GroupState.EMPTY, 0)
 
 
-def test_a_downgrade_with_topics_that_are_not_known_does_not_raise(shard: ConsumerShard) -> None:
+def test_a_downgrade_succeeds_with_unknown_topics(shard: ConsumerShard) -> None:
     old, new = mixed(shard)
     shard.known.topics.clear()
     new.leave()
@@ -478,7 +478,7 @@ def test_a_group_is_not_downgraded_against_the_policy(policy: MigrationPolicy) -
     assert len(old.owned) == 4
 
 
-def test_a_downgrade_that_does_not_go_into_a_batch_leaves_a_consumer_group() -> None:
+def test_a_downgrade_that_does_not_fit_into_a_batch_leaves_a_consumer_group() -> None:
     shard = ConsumerShard(migrating())
     old, new = mixed(shard)
     shard.settings = shard.machine.settings = migrating(max_record_bytes=300)
@@ -497,7 +497,7 @@ def test_a_refused_downgrade_is_tried_again_when_another_member_of_the_consumer_
     shard.settings = shard.machine.settings = migrating(max_record_bytes=300)
     new.leave()
     shard.settings = shard.machine.settings = migrating()
-    # Joins and departures of classic members don't make it any smaller.
+    # Joins and departures of classic members don't try it again.
     for _ in range(3):
         old.go_on()
     other = shard.join()
@@ -539,9 +539,7 @@ def test_a_downgrade_that_is_clearly_too_large_is_refused_before_anything_is_enc
     [{"client_id": LONG}, {"classic": ClassicProtocols(10_000, ((LONG, b""),))}],
     ids=lambda more: next(iter(more)),
 )
-def test_a_group_that_can_not_be_written_as_a_classic_one_still_loses_members(
-    shard: ConsumerShard, more: dict[str, Any]
-) -> None:
+def test_members_can_leave_a_group_that_no_classic_record_can_hold(shard: ConsumerShard, more: dict[str, Any]) -> None:
     old, _ = mixed(shard)
     # A log that another implementation has written may hold such a name.
     metadata = shard.member(old.member_id).metadata._replace(**more)
@@ -568,7 +566,7 @@ def test_a_static_member_that_comes_back_with_the_classic_protocol_downgrades_it
 # ---- empty groups -------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_classic_group_takes_the_consumer_protocol_and_its_epochs_go_on(shard: ConsumerShard) -> None:
+def test_an_empty_classic_group_takes_the_consumer_protocol_and_its_epochs_continue(shard: ConsumerShard) -> None:
     (a,) = classic_group(shard, assigned(0, 1, 2, 3))
     shard.leave(a)
     generation = shard.group().generation
@@ -580,7 +578,7 @@ def test_an_empty_classic_group_takes_the_consumer_protocol_and_its_epochs_go_on
     assert list(there.machine._groups) == []
 
 
-def test_an_empty_consumer_group_takes_the_classic_protocol_and_its_epochs_go_on(shard: ConsumerShard) -> None:
+def test_an_empty_consumer_group_takes_the_classic_protocol_and_its_epochs_continue(shard: ConsumerShard) -> None:
     settle(Client(shard, "m1", more={"topics": frozenset(), "regex": "t"}))
     shard.beat("m1", LEAVES)
     epoch = shard.consumers().epoch
@@ -599,7 +597,7 @@ def test_offsets_outlive_a_change_of_protocol(shard: ConsumerShard) -> None:
     assert shard.machine.offsets("g")[TopicPartition("t", 0)].offset == 5
 
 
-def test_what_has_happened_is_known_after_each_change_of_protocol(shard: ConsumerShard) -> None:
+def test_the_history_outlives_each_change_of_protocol(shard: ConsumerShard) -> None:
     (a,) = classic_group(shard, assigned(0, 1, 2, 3))
     count = len(shard.events())
     shard.beat("new")

@@ -101,7 +101,7 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 5])
-def test_a_value_of_a_version_that_is_not_known_is_malformed(version: int) -> None:
+def test_a_value_of_an_unknown_version_is_malformed(version: int) -> None:
     for decode, data in ((decode_offset, encode_offset(OFFSET)), (decode_group, encode_group(GROUP))):
         with pytest.raises(MalformedError, match="version"):
             decode(version.to_bytes(2, signed=True) + data[2:])

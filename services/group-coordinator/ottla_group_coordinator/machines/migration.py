@@ -72,7 +72,7 @@ _LEAST_BYTES_OF_MEMBER: Final = (
 
 _PARTITION_BYTES: Final = 4
 
-_DOWNGRADED: Final = "the group was downgraded: its last member of the consumer protocol has gone"
+_DOWNGRADED: Final = "the group was downgraded, because its last member of the consumer protocol has gone"
 
 
 def first_epoch(classic: Group) -> int:
@@ -129,7 +129,7 @@ def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSe
             f"{settings.max_record_bytes} bytes of a batch",
             "stop all of its members first, or run fewer members",
         )
-    draft.note(Kind.MIGRATED, "the group was upgraded: its first member of the consumer protocol has joined")
+    draft.note(Kind.MIGRATED, "the group was upgraded, because its first member of the consumer protocol has joined")
 
 
 def _take_over(draft: Draft, member: Member, classic: Group, topics: GroupTopics) -> None:
