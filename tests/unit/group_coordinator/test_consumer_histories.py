@@ -174,7 +174,7 @@ class Members:
         }
 
     def check_settles(self) -> None:
-        """Members that go on have all partitions of what they read before long, and each has one reader."""
+        """Check that the members soon have all partitions of their topics, and that each partition has one reader."""
         # Members that have gone keep their sessions for as long as coordinators come and go.
         self.often = 0.0
         for client in self.clients:
