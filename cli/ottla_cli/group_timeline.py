@@ -52,10 +52,11 @@ def _event_text(event: GroupEvent) -> str:
         case "generation":
             return f"  generation {event.generation}: {event.cause}"
         case "assigned":
-            moved = counted(event.partitions_moved, "partition")
-            if not event.duration:  # no member of a consumer group waits for an assignment
-                return f"  assigned at epoch {event.generation}, {moved} moved: {event.cause}"
-            return f"  rebalanced after {event.duration:.3f} s, {moved} moved: {event.cause}"
+            return f"  rebalanced after {event.duration:.3f} s, {_moved(event)} moved: {event.cause}"
+        case "target":
+            return f"  target of epoch {event.generation}, {_moved(event)} moved: {event.cause}"
+        case "settled":
+            return f"  settled after {event.duration:.3f} s: {event.cause}"
     return event.cause
 
 
@@ -68,14 +69,17 @@ def _cause(event: GroupEvent, nothing: str) -> str:
     return "" if event.cause == nothing else f": {event.cause}"
 
 
+def _moved(event: GroupEvent) -> str:
+    return counted(event.partitions_moved, "partition")
+
+
 def _summary(events: Sequence[GroupEvent]) -> str:
     kinds = Counter(event.kind for event in events)
-    ended = [event for event in events if event.kind == "assigned"]
     parts = [
         counted(kinds["joined"], "join"),
         f"{kinds['left']} left",
         counted(kinds["evicted"], "eviction"),
         counted(kinds["rebalance-began"], "rebalance"),
     ]
-    took, moved = sum(event.duration for event in ended), sum(event.partitions_moved for event in ended)
+    took, moved = sum(event.duration for event in events), sum(event.partitions_moved for event in events)
     return f"{', '.join(parts)}; {took:.3f} s of rebalancing, {counted(moved, 'partition')} moved"

@@ -33,9 +33,9 @@ type rebalanced struct {
 }
 
 // measureRebalance prints in seconds how long a group takes until its members share all partitions: first when all join
-// at once, and then when more join while one is slow. The second time leaves out the partitions of the slow member, because
-// only the assignor decides whether it has to give any of them up. It also prints the longest time that another member
-// then got no records.
+// at once, and then when more join while one is slow. The second time leaves out the partitions of the slow member,
+// because only the assignor decides whether it has to give any of them up. It also prints the longest time that another
+// member then got no records.
 func measureRebalance(o Options) error {
 	group := &rebalanced{options: o, owners: map[int32]int{}, held: map[int32]bool{}}
 	defer group.close()

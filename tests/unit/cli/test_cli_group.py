@@ -157,18 +157,21 @@ def test_members_of_a_consumer_group_are_told_with_how_far_they_are(
 def test_explain_names_who_holds_the_others_up(groups: FakeGroups, capsys: pytest.CaptureFixture[str]) -> None:
     reconciling(groups)
     groups.groups["billing"].events = [
-        GroupEvent(AT, "assigned", "uniform assigned to 2 members", 3, partitions_moved=1),
+        GroupEvent(AT, "target", "uniform assigned to 2 members", 3, partitions_moved=1),
         GroupEvent(AT, "revokes", "has to give up orders-1", 3, "m1"),
         GroupEvent(AT, "waits", "waits for orders-1 (owned by m1)", 3, "m2"),
+        GroupEvent(AT, "settled", "every member has its assignment", 3, duration=0.25),
     ]
     assert ottla("group explain billing -o table") == 0
     told = capsys.readouterr()
     assert "m1 still has orders-1, for which m2 waits" in told.err
     assert [line.split("  ", 2)[2] for line in told.out.splitlines()[1:-1]] == [
-        "  assigned at epoch 3, 1 partition moved: uniform assigned to 2 members",
+        "  target of epoch 3, 1 partition moved: uniform assigned to 2 members",
         "m1 has to give up orders-1",
         "m2 waits for orders-1 (owned by m1)",
+        "  settled after 0.250 s: every member has its assignment",
     ]
+    assert told.out.splitlines()[-1].endswith("; 0.250 s of rebalancing, 1 partition moved")
 
 
 def test_explain_is_a_story(
