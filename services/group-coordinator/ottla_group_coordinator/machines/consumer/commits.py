@@ -32,7 +32,7 @@ def check_commit(
     if is_anonymous or (epoch < 0 and not group.members):
         return
     member = _member(group, member_id)
-    if knows_no_epochs and not member.is_classic and not is_anonymous:
+    if knows_no_epochs and not member.is_classic:
         raise OttlaError(
             ErrorCode.UNSUPPORTED_VERSION,
             f"member {member_id!r} uses the consumer protocol, but the version of its commit has no member epochs",
