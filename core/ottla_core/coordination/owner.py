@@ -426,10 +426,10 @@ class Owner(Generic[S]):
     def _respond_at_once(self, request: ShardRequest[S], now: Moment) -> None:
         try:
             decision = request.decide(self.shard, now)
+            assert not decision.records, "what is written waits for its round"
         except Exception as error:
             self._out.append(RespondError(request.token, error))
             return
-        assert not decision.records, "what is written waits for its round"
         apply_decision(decision, self.shard, self._timers)
         self._settle([RoundOutcome(request.token, decision)])
 

@@ -17,6 +17,11 @@ class _EndlessSlice:
         pass
 
 
+def _forgetting_in_each_decision(original, self, response):
+    self._forget_unread()
+    return original(self, response)
+
+
 def _with_a_leader(original, group, topics):
     classic = original(group, topics)
     classic.leader = next(iter(classic.members))
@@ -131,6 +136,11 @@ STORIES = (
         "matches-without-a-member",
         "A static member came back under the id of another one, whose matches stayed in the group for ever",
         skipped(f"{_CONSUMER}.draft:Draft._forget_unread"),
+    ),
+    Story(
+        "classic-heartbeat-writes",
+        "Many members with long expressions left together: a classic member's heartbeat then had its shard given up",
+        instead_of(f"{_CONSUMER}.draft:Draft.decision", _forgetting_in_each_decision),
     ),
     Story(
         "costly-expression-stalls-a-coordinator",

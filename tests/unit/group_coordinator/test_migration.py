@@ -280,6 +280,23 @@ def test_a_classic_heartbeat_that_changes_nothing_writes_nothing(shard: Consumer
     assert len(old.owned) == 2
 
 
+@pytest.mark.story("classic-heartbeat-writes")
+def test_a_heartbeat_of_a_classic_member_and_a_takeover_write_nothing_whatever_an_earlier_decision_has_left(
+    shard: ConsumerShard,
+) -> None:
+    old, _ = mixed(shard)
+    readers = [f"r{n}" for n in range(50)]
+    for n, reader in enumerate(readers):
+        shard.beat(reader, topics=(), regex=f"t{n}[{1_000 * 'x'}]")
+    shard.resolve()
+    shard.leave(*readers)
+    assert shard.consumers().unread
+    before = len(shard.log)
+    shard.take_over()
+    shard.heartbeat(old.member_id, shard.member(old.member_id).epoch)
+    assert shard.log[before:] == []
+
+
 def test_requests_of_classic_members_are_checked_as_in_a_classic_group(shard: ConsumerShard) -> None:
     old, new = mixed(shard)
     before, epoch = len(shard.log), shard.consumers().epoch

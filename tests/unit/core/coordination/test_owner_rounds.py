@@ -377,6 +377,14 @@ def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand
     assert ("stale" in hand.answers, hand.call) == (False, Check(2))
 
 
+def test_a_heartbeat_that_would_write_is_rejected_and_the_shard_goes_on(hand: Hand) -> None:
+    hand.ask("proof", get(b"a"))
+    hand.prove()
+    hand.ask("heartbeat", put(b"a", b"1"), without_confirmation=True)
+    assert isinstance(hand.refusals["heartbeat"], AssertionError)
+    assert (hand.owner.phase, hand.book.values) == (Phase.SERVING, {})
+
+
 def quiet(book: Any, now: Moment) -> Recalled:
     return Recalled("quiet", {"session": now.at + 9.0})
 

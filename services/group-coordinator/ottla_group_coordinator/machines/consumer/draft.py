@@ -134,7 +134,9 @@ class Draft:
         return tuple(self._entries.values())
 
     def decision(self, response: Any) -> ShardDecision[Any]:
-        self._forget_unread()
+        # A heartbeat of a classic member must write nothing, and what a load brings about is not written either.
+        if self._entries:
+            self._forget_unread()
         happened = [Happened(self.group.group_id, tuple(self._events))] if self._events else []
         return ShardDecision(
             response,
@@ -146,8 +148,8 @@ class Draft:
         )
 
     def _forget_unread(self) -> None:
-        """Delete matches of expressions that no member has any longer, and leave the rest to the next decision if they
-        are many."""
+        """Delete matches of expressions that no member has any longer, and leave the rest to the next decision that
+        writes if they are many."""
         left_bytes = _FORGOTTEN_BYTES
         while left_bytes > 0 and self.group.unread:
             left_bytes -= self.write(RegexKey(self.group.group_id, next(iter(self.group.unread))), None)
