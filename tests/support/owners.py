@@ -124,8 +124,9 @@ class Hand:
         self._take(self.owner.on_request(request, self.now))
 
     def recall(self, decide: FromMemory[Any]) -> Recalled | None:
-        recalled, effects = self.owner.recall(decide, self.now)
-        self._take(effects)
+        recalled = self.owner.recall(decide, self.now)
+        if recalled is not None:
+            self._take(self.owner.on_recalled(recalled, self.now))
         return recalled
 
     def tick(self, after_s: float = 0.0) -> None:

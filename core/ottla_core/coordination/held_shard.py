@@ -102,10 +102,9 @@ class HeldShard(Generic[S]):
 
     def recall(self, decide: FromMemory[S]) -> Recalled | None:
         """Return what the owner answers from memory, if it does. No request and no future are made for it."""
-        recalled, effects = self.owner.recall(decide, self._process.now())
-        for effect in effects:
-            self._carry_out(effect)
-        self._after()
+        recalled = self.owner.recall(decide, self._process.now())
+        if recalled is not None:
+            self.handle(lambda owner, now: owner.on_recalled(recalled, now))
         return recalled
 
     def _carry_out(self, effect: Effect) -> None:

@@ -147,24 +147,23 @@ class Owner(Generic[S]):
                 self._begin_round(now)
         return self._effects()
 
-    def recall(self, decide: FromMemory[S], now: Moment) -> tuple[Recalled | None, list[Effect]]:
-        """Decide what may be answered from memory, and return None for what has to come as a request.
+    def recall(self, decide: FromMemory[S], now: Moment) -> Recalled | None:
+        """Decide what may be answered from memory, and return None for what has to come as a request. Nothing has
+        happened until `on_recalled`.
 
         It has to if the last proof is too old. While a round is under way the state is ahead of the log, and those who
         wait come first.
         """
-        if (
-            self.phase is not Phase.SERVING
-            or now.at >= self._proved_until
-            or self._round is not None
-            or self._waiting
-            or (recalled := decide(self.shard, now)) is None
-        ):
-            return None, []
+        is_current = self.phase is Phase.SERVING and now.at < self._proved_until
+        if not is_current or self._round is not None or self._waiting:
+            return None
+        return decide(self.shard, now)
+
+    def on_recalled(self, recalled: Recalled, now: Moment) -> list[Effect]:
         for key, at in recalled.timers.items():
             self._timers.set(key, at)
         self._renew_proof(now)
-        return recalled, self._effects()
+        return self._effects()
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
         """Take the result of a call to the log. The result of an older call than the one in flight is ignored."""

@@ -22,7 +22,7 @@ from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
-from ottla_core.coordination.shard import Resolve, ShardDecision
+from ottla_core.coordination.shard import Recalled, Resolve, ShardDecision
 from ottla_core.coordination.shard_log import (
     Append,
     Batches,
@@ -421,6 +421,24 @@ async def test_a_bug_in_the_state_ends_that_life_only(process: Process, caplog: 
     with caplog.at_level(logging.CRITICAL, "ottla_core"), pytest.raises(OttlaError) as raised:
         await process.put(b"1")
     assert code(raised) == ErrorCode.NOT_COORDINATOR
+    await until(lambda: process.released == [(2, 1)])
+    assert process.shards.owned() == [0]
+
+
+async def test_a_bug_that_a_recall_meets_ends_that_life_only(process: Process) -> None:
+    process.on_image(given(0, 2))
+    await process.until_serving(2)
+    await process.put(b"1")
+
+    def broken(record: object) -> None:
+        raise ZeroDivisionError
+
+    held = process.shards._held[2]
+    process.books[1].apply = broken
+    held.owner._timers.set("due", held.owner._began_at)
+    # The proof is in the second half of its life, so it is renewed by a round, in which the timer is decided.
+    held.owner.limits = replace(LIMITS, unproved_s=100.0)
+    assert process.shards.recall(KEY, lambda book, now: Recalled("quiet", {})) is not None
     await until(lambda: process.released == [(2, 1)])
     assert process.shards.owned() == [0]
 
