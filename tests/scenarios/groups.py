@@ -280,7 +280,7 @@ class GroupWorld:
         if process.owner is not None:
             self._carry_out(process, process.owner.leave("it was assigned again, under a new epoch"))
         fence = ShardFence(self._epoch, 100 + process.number)
-        process.owner = Owner(fence, GroupShard(self._settings, self._known), LIMITS, now, lambda: 1.0)
+        process.owner = Owner(fence, GroupShard(self._settings, self._known), LIMITS, now, lambda: 1.0, lambda: 0.0)
         self._carry_out(process, process.owner.on_start(now))
 
     def _do_hear(self, words: Words, options: Options) -> None:

@@ -74,7 +74,7 @@ class Coordinator:
         if (number, incarnation) == (self.number, self.incarnation):
             now = self._now()
             fence, chance = ShardFence(epoch, incarnation), self._schedule.random.random
-            self.owner, self._read_up_to = self._owner_class(fence, Counters(), LIMITS, now, chance), 0
+            self.owner, self._read_up_to = self._owner_class(fence, Counters(), LIMITS, now, chance, lambda: 0.0), 0
             self._perform(self.owner.on_start(now))
 
     def on_metadata(self, leader: int, leader_epoch: int) -> None:

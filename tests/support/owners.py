@@ -87,9 +87,9 @@ class Hand:
     """Everything that happens to one owner is done here, and everything that it does is kept."""
 
     def __init__(self, *, limits: ShardLimits = LIMITS, fence: ShardFence = MINE) -> None:
-        self.at = 100.0
+        self.at, self.cpu_s = 100.0, 0.0
         self.book = Book()
-        self.owner: Owner[Book] = Owner(fence, self.book, limits, self.now, chance=lambda: 1.0)
+        self.owner: Owner[Book] = Owner(fence, self.book, limits, self.now, lambda: 1.0, lambda: self.cpu_s)
         self.sent: list[Send] = []
         self.answers: dict[str, Any] = {}
         self.refusals: dict[str | None, Exception] = {}

@@ -23,8 +23,9 @@ from ottla_core.coordination.shard import Decide, S, ShardDecision, ShardState
 from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
-MAX_DECISIONS: Final = 500
-"""The most decisions of one round. A round blocks the loop, and other shards and heartbeats have to be served, too."""
+ROUND_S: Final = 0.02
+"""A round makes decisions for as much CPU time. It blocks the loop, and other shards and heartbeats have to be served,
+too. A decision takes from some microseconds to 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +59,28 @@ class _Verdict(Enum):
 
 
 class AppendRound(Generic[S]):
-    """A round in the making, and then under way. Its batches have at most `max_batch_bytes` in all."""
+    """A round in the making, and then under way. Its batches have at most `max_batch_bytes` in all.
 
-    def __init__(self, shard: S, timers: Timers, max_batch_bytes: int) -> None:
+    `cpu_s()` is the CPU time that has been spent so far.
+    """
+
+    def __init__(self, shard: S, timers: Timers, max_batch_bytes: int, cpu_s: Callable[[], float]) -> None:
         self.outcomes: Final[list[RoundOutcome]] = []
         self.records: Final = RoundRecords()
-        self._decided = 0
+        self._cpu_s: Final = cpu_s
+        self._ends_at: Final = cpu_s() + ROUND_S
         self._shard = shard
         self._timers = timers
         self._room_bytes = max_batch_bytes
         self._largest_bytes: Final = max_batch_bytes
 
     def decide_all(self, waiting: deque[ShardRequest[S]], now: Moment) -> None:
-        """Take from `waiting` what fits, in order, and then the timers that are due, if no request is left.
+        """Take from `waiting` what fits, in order, and then the timers that are due, if no request is left. The next
+        round goes on where the time of this one ends.
 
         Requests come first: among them may be the heartbeat that moves the timer.
         """
-        while waiting and self._decided < MAX_DECISIONS:
+        while waiting and not self._is_over:
             request = waiting[0]
             # It is not decided at all. Its client has gone, and a decision would take effect without any client hearing
             # of it.
@@ -83,7 +89,7 @@ class AppendRound(Generic[S]):
             elif self._decide(request.token, request.decide, now) is _Verdict.NO_ROOM:
                 return  # the next round decides it: a decision changes nothing
             waiting.popleft()
-        while self._decided < MAX_DECISIONS and (key := self._timers.pop_due(now.at)) is not None:
+        while not self._is_over and (key := self._timers.pop_due(now.at)) is not None:
             verdict = self._decide(None, _on_timer(key), now)
             if verdict is _Verdict.NO_ROOM:
                 # It goes off again with the next round. A timer that is taken out and dropped would never end what it
@@ -92,6 +98,10 @@ class AppendRound(Generic[S]):
                 return
             if verdict is _Verdict.REJECTED:
                 self._timers.set_again(key, now.at, str(self.outcomes[-1].error))
+
+    @property
+    def _is_over(self) -> bool:
+        return self._cpu_s() > self._ends_at
 
     def needs_check(self, *, is_proved: bool) -> bool:
         """Return whether any of the responses waits for a new proof, because the last one does not count for it."""
@@ -110,7 +120,6 @@ class AppendRound(Generic[S]):
         return tokens
 
     def _decide(self, token: Any, decide: Decide[S], now: Moment) -> _Verdict:
-        self._decided += 1
         try:
             decision = decide(self._shard, now)
             assert is_one_batch(decision.records), "a leader that fails may keep the first of a round's batches alone"

@@ -85,10 +85,17 @@ class Owner(Generic[S]):
     """Owns a shard under `fence`, which the controller gives only once. `shard` is empty at first.
 
     `chance()` is between 0 and 1. It keeps fifty shards of one process from calling a slow log at the same moment.
+    `cpu_s()` is the CPU time that has been spent so far, which bounds a round.
     """
 
     def __init__(
-        self, fence: ShardFence, shard: S, limits: ShardLimits, now: Moment, chance: Callable[[], float]
+        self,
+        fence: ShardFence,
+        shard: S,
+        limits: ShardLimits,
+        now: Moment,
+        chance: Callable[[], float],
+        cpu_s: Callable[[], float],
     ) -> None:
         self.fence: Final = fence
         self.limits = limits
@@ -102,6 +109,7 @@ class Owner(Generic[S]):
         # them.
         self._later: dict[Hashable, Any] = {}
         self._chance: Final = chance
+        self._cpu_s: Final = cpu_s
         self._call: Call | None = None
         self._number, self._in_flight = 0, False  # that of the call that was sent last
         self._sent_at = now.at
@@ -326,13 +334,13 @@ class Owner(Generic[S]):
         """Begin a round if there is something for it; with `ask`, a check if there is not."""
         if self.phase is not Phase.SERVING or self._round is not None:
             return
-        self._round = append_round = AppendRound(self.shard, self._timers, self.limits.max_batch_bytes)
+        self._round = append_round = AppendRound(self.shard, self._timers, self.limits.max_batch_bytes, self._cpu_s)
         append_round.decide_all(self._waiting, now)
         self._leisure_until = NEVER
         if append_round.records:
             self._begin(Append(self.next_offset, seal_records(tuple(append_round.records), now.wall_ms)), now)
-        # Requests that are left had no room in this round. They are decided with the next one, which this check brings
-        # about.
+        # Requests that are left had no room or no time in this round. They are decided with the next one, which this
+        # check brings about.
         elif ask or self._waiting or append_round.needs_check(is_proved=now.at < self._proved_until):
             self._begin(Check(self.next_offset), now)
         else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -291,7 +292,9 @@ class OwnedShards(Shards[S]):
                 held.handle(lambda owner, now: owner.on_leader(now))
 
     def _take(self, number: int, fence: ShardFence) -> None:
-        held = HeldShard(number, Owner(fence, self._new_shard(number), self.limits, self.now(), random.random), self)
+        state = self._new_shard(number)
+        owner = Owner(fence, state, self.limits, self.now(), random.random, time.thread_time)
+        held = HeldShard(number, owner, self)
         self._held[number] = self._to_load[number] = held
 
     def _load_more(self) -> None:

@@ -216,6 +216,11 @@ STORIES = (
         constant(f"{_MACHINES}.ended_producers:MOST", 2_000),
     ),
     Story(
+        "round-of-costly-decisions",
+        "500 members joined a group that read 10,000 topics: its coordinator decided all of them in one turn of 3 s",
+        constant("ottla_core.coordination.append_round:ROUND_S", float("inf")),
+    ),
+    Story(
         "waited-and-told-of-heartbeats",
         "A member that had waited 300 s in its first join was evicted, and the cause named was a missed heartbeat",
         instead_of(f"{_MACHINES}.membership:drop", _as_if_heartbeats_were_missed),

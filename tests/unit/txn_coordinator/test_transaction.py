@@ -242,7 +242,7 @@ def test_what_a_former_release_has_filled_can_be_ended() -> None:
     more = frozenset({TopicPartition("z" * (room - 8), 0)})
     shard.apply(Entry(encode_key("x"), encode_value(replace(record, partitions=record.partitions | more))))
     assert 999_990 <= longest_batch(shard) <= 1_000_000
-    append_round = AppendRound(shard.machine, shard.timers, LARGEST_BATCH_BYTES)
+    append_round = AppendRound(shard.machine, shard.timers, LARGEST_BATCH_BYTES, lambda: 0.0)
     append_round.decide_all(deque(), Moment(shard.at + 60, WALL_MS))
     assert [outcome.error for outcome in append_round.outcomes] == [None]
     assert shard.record().state is TransactionState.PREPARE_ABORT

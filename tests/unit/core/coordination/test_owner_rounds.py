@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from owners import LIMITS, MINE, BookDecide, Hand, get, laid, later, put, resolve, set_timers, stored
 
-from ottla_core.coordination import append_round
+from ottla_core.coordination.append_round import ROUND_S
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
@@ -456,13 +456,38 @@ def test_others_of_its_round_are_proved_all_the_same(hand: Hand) -> None:
         assert f"other {n}" in {**hand.answers, **hand.refusals}
 
 
-def test_more_reads_by_the_last_proof_than_a_round_has_are_all_answered(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(append_round, "MAX_DECISIONS", 2)
+def costly(hand: Hand, decide: BookDecide) -> BookDecide:
+    """Return a decision of which a round has time for two."""
+
+    def decided(book: Any, now: Moment) -> ShardDecision[Any]:
+        hand.cpu_s += ROUND_S * 0.6
+        return decide(book, now)
+
+    return decided
+
+
+@pytest.mark.story("round-of-costly-decisions")
+def test_a_round_ends_when_its_time_is_over_and_the_next_ones_decide_the_rest(hand: Hand) -> None:
+    hand.ask("first", put(b"x"))
+    for n in range(3):
+        hand.ask(f"put {n}", costly(hand, put(b"%d" % n)))
+    decide_timer = costly(hand, put(b"timer"))
+    hand.book.on_timer = lambda key, now: decide_timer(hand.book, now)
+    for n in range(4):
+        hand.owner._timers.set(f"due {n}", hand.at)
+    sizes = []
+    for _ in range(4):
+        began_s = hand.cpu_s
+        hand.prove()
+        sizes.append(round((hand.cpu_s - began_s) / (ROUND_S * 0.6)))
+    assert sizes == [2, 2, 2, 1]
+    assert len(hand.answers) == 4
+
+
+def test_more_reads_by_the_last_proof_than_a_round_has_time_for_are_all_answered(hand: Hand) -> None:
     hand.ask("put", put(b"a", b"1"))
     for n in range(3):
-        hand.ask(f"read {n}", by_last_proof(get(b"a")))
+        hand.ask(f"read {n}", costly(hand, by_last_proof(get(b"a"))))
     hand.prove()
     hand.prove()
     assert len(hand.answers) == 4
@@ -604,30 +629,6 @@ def test_the_queue_is_bounded_and_who_waited_too_long_is_not_decided(hand: Hand)
     hand.prove()
     assert code(hand, "impatient") == ErrorCode.REQUEST_TIMED_OUT
     assert b"a" not in hand.book.values
-
-
-def test_a_turn_decides_a_bounded_number() -> None:
-    hand = Hand(limits=ShardLimits(max_batch_bytes=1 << 20))
-    hand.serve()
-    hand.ask("first", get(b"a"))
-    for n in range(700):
-        hand.ask(f"get {n}", get(b"a"))
-    hand.prove()
-    hand.prove()
-    assert len(hand.answers) == 501
-    hand.prove()
-    assert len(hand.answers) == 701
-
-
-def test_timers_that_are_due_together_are_not_decided_in_one_go() -> None:
-    hand = Hand(limits=ShardLimits(max_batch_bytes=1 << 20))
-    hand.serve()
-    hand.ask("set", set_timers({f"session {n}": 1.0 for n in range(700)}))
-    hand.prove()
-    hand.tick(1.0)
-    assert len(hand.book.seen) == 500
-    hand.prove()
-    assert len(hand.book.seen) == 700
 
 
 # ---- responses that come later ---------------------------------------------------------------------------------------
