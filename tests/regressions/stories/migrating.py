@@ -60,6 +60,14 @@ def _with_the_hash_of_topics(original, draft, classic, topics, settings):
     draft.write(GroupEpochKey(classic.group_id), draft.group.group_epoch._replace(topics_hash=topics_hash))
 
 
+def _kept(original, self, topic):
+    from ottla_core.event_loop.steps import finished
+
+    if topic.id not in self._hashes:
+        self._hashes[topic.id] = finished(self._hash(topic))
+    return original(self, topic)
+
+
 def _without_acls(original, self, old, new):
     version = self._matches_version
     original(self, old, new)
@@ -105,6 +113,11 @@ STORIES = (
             f"{_CONSUMER}.heartbeat:check_room",
             lambda original, group, member_id, instance_id, settings: original(group, member_id, None, settings),
         ),
+    ),
+    Story(
+        "new-topic-without-readers",
+        "A group never heard of a new topic if another group's decision was the first that needed the topic's hash",
+        instead_of(f"{_CONSUMER}.topics:ImageTopics.topic_hash", _kept),
     ),
     Story(
         "matches-of-former-acls",

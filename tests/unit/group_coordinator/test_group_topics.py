@@ -11,6 +11,7 @@ from images import image_of, topic_id, with_topic
 from ottla_core.cluster.image import Change, ClusterImage
 from ottla_core.event_loop.steps import finished
 from ottla_core.model import PartitionId
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics, hash_of
 
 IMAGE = with_topic(with_topic(image_of(3, racks=["a", "b", "c"]), "t", 4, number=1), "u", 4, number=2)
@@ -41,6 +42,13 @@ def moved_broker(image: ClusterImage) -> ClusterImage:
     return changed(image, Change(("broker", 0), replace(image.brokers[0], rack="z")))
 
 
+def topics_of(image: ClusterImage) -> ImageTopics:
+    """Return the topics of the image, all of them hashed."""
+    topics = ImageTopics(image)
+    finished(topics.renew())
+    return topics
+
+
 def take(topics: ImageTopics, old: ClusterImage, new: ClusterImage) -> None:
     topics.on_image(old, new)
     finished(topics.renew())
@@ -53,17 +61,25 @@ def take(topics: ImageTopics, old: ClusterImage, new: ClusterImage) -> None:
         (
             lambda image: with_partition(image, replicas=(7,)),
             True,
-            None,
+            True,
+        ),
+        (
+            lambda image: changed(
+                image, Change(("partition", PartitionId(topic_id(9), 0)), image.partitions[PARTITION])
+            ),
+            False,
+            False,
         ),
         (wider, True, True),
         (without_broker, False, False),
-        (moved_broker, True, None),
+        (moved_broker, True, True),
         (lambda image: with_topic(image, "other", 1, number=3), True, False),
-        (lambda image: replace(image, changed_partitions=None), True, False),
+        (lambda image: replace(image, changed_partitions=None), False, False),
     ],
     ids=[
         "a leader",
         "replicas",
+        "a partition of a topic that is not there yet",
         "partitions",
         "a restart",
         "a rack",
@@ -72,9 +88,9 @@ def take(topics: ImageTopics, old: ClusterImage, new: ClusterImage) -> None:
     ],
 )
 def test_groups_look_again_if_their_topics_may_have_changed(
-    change: Callable[[ClusterImage], ClusterImage], looks: bool, differs: bool | None
+    change: Callable[[ClusterImage], ClusterImage], looks: bool, differs: bool
 ) -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     version, before = topics.version, hash_of({"t"}, topics)
     new = change(IMAGE)
     old = IMAGE
@@ -86,12 +102,11 @@ def test_groups_look_again_if_their_topics_may_have_changed(
         new = changed(between, Change(("topic", "t"), replace(between.topics["t"], partition_count=5)))
     take(topics, old, new)
     assert (topics.version > version) == looks
-    if differs is not None:
-        assert (hash_of({"t"}, topics) != before) == differs
+    assert (hash_of({"t"}, topics) != before) == differs
 
 
 def test_a_topic_that_comes_or_goes_makes_expressions_look_again() -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     version = topics.matches_version
     topics.on_image(IMAGE, with_partition(IMAGE, leader_epoch=9))
     assert topics.matches_version == version
@@ -103,7 +118,7 @@ def test_a_topic_that_comes_or_goes_makes_expressions_look_again() -> None:
 
 
 def test_the_hash_is_that_of_the_topics_in_any_order_and_0_without_any() -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     both = hash_of({"t", "u"}, topics)
     assert both == hash_of({"u", "t", "unknown"}, topics)
     assert both not in (hash_of({"t"}, topics), hash_of({"u"}, topics))
@@ -112,7 +127,7 @@ def test_the_hash_is_that_of_the_topics_in_any_order_and_0_without_any() -> None
 
 
 def test_the_rack_of_a_broker_that_restarts_is_kept() -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     before = hash_of({"t", "u"}, topics)
     without = without_broker(IMAGE)
     take(topics, IMAGE, without)
@@ -121,7 +136,7 @@ def test_the_rack_of_a_broker_that_restarts_is_kept() -> None:
 
 
 def test_groups_look_again_once_all_that_has_changed_is_hashed() -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     version, before = topics.version, hash_of({"t", "u"}, topics)
     topics.on_image(IMAGE, wider(IMAGE))
     assert topics.is_old
@@ -132,8 +147,24 @@ def test_groups_look_again_once_all_that_has_changed_is_hashed() -> None:
     assert hash_of({"t", "u"}, topics) != before
 
 
+@pytest.mark.story("new-topic-without-readers")
+def test_groups_look_at_a_new_topic_also_if_one_of_them_has_asked_for_its_hash_before() -> None:
+    topics = topics_of(IMAGE)
+    version, new = topics.version, with_topic(IMAGE, "new", 1, number=3)
+    topics.on_image(IMAGE, new)
+    assert hash_of({"new"}, topics) == 0, "no decision hashes topics"
+    finished(topics.renew())
+    assert topics.version == version + 1
+    assert hash_of({"new"}, topics) != 0
+
+
+def test_a_group_that_was_just_loaded_does_not_look_before_topics_are_hashed() -> None:
+    assert ImageTopics(IMAGE).version == ConsumerGroup("g").seen_version
+    assert topics_of(IMAGE).version > 0
+
+
 def test_what_changes_while_topics_are_hashed_is_hashed_as_well() -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     hash_of({"t", "u"}, topics)
     moved = moved_broker(IMAGE)
     topics.on_image(IMAGE, moved)
@@ -143,7 +174,7 @@ def test_what_changes_while_topics_are_hashed_is_hashed_as_well() -> None:
     topics.on_image(moved, between)
     finished(renewing)
     assert not topics.is_old
-    fresh = ImageTopics(between)
+    fresh = topics_of(between)
     assert hash_of({"t", "u"}, topics) == hash_of({"t", "u"}, fresh)
 
 
@@ -151,7 +182,7 @@ def test_another_rack_concerns_only_topics_with_a_replica_there() -> None:
     apart = PartitionId(topic_id(2), 0)
     image = with_topic(with_topic(image_of(3, racks=["a", "b", "c"]), "t", 4, number=1), "u", 1, number=2)
     image = changed(image, Change(("partition", apart), replace(image.partitions[apart], replicas=(1,), isr=(1,))))
-    topics = ImageTopics(image)
+    topics = topics_of(image)
     before = [hash_of({name}, topics) for name in "tu"]
     topics.on_image(image, moved_broker(image))
     assert len(list(topics.renew())) == 1, "t alone is hashed again"
@@ -159,7 +190,7 @@ def test_another_rack_concerns_only_topics_with_a_replica_there() -> None:
 
 
 def test_groups_do_not_look_again_if_every_hash_is_as_it_was() -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     version, before = topics.version, hash_of({"t", "u"}, topics)
     moved = moved_broker(IMAGE)
     topics.on_image(IMAGE, moved)
@@ -168,15 +199,23 @@ def test_groups_do_not_look_again_if_every_hash_is_as_it_was() -> None:
     assert (topics.version, hash_of({"t", "u"}, topics)) == (version, before)
 
 
+def test_groups_do_not_look_again_if_replicas_move_between_brokers_without_racks() -> None:
+    image = with_topic(image_of(3), "t", 4, number=1)
+    topics = topics_of(image)
+    version = topics.version
+    take(topics, image, with_partition(image, replicas=(7,)))
+    assert topics.version == version
+
+
 def test_a_topic_is_hashed_in_steps() -> None:
     wide = with_topic(IMAGE, "wide", 5_000, number=3)
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     topics.on_image(IMAGE, wide)
     assert len(list(topics.renew())) > 5
 
 
 def test_a_deleted_topic_has_no_hash() -> None:
-    topics = ImageTopics(IMAGE)
+    topics = topics_of(IMAGE)
     take(topics, IMAGE, replace(IMAGE, changed_partitions=None))
     hash_of({"t", "u"}, topics)
     take(topics, IMAGE, ClusterImage("c", revision=IMAGE.revision + 1))

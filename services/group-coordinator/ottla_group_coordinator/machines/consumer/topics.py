@@ -5,7 +5,8 @@ Checking that in every heartbeat would cost too much. So each relevant change of
 `version`, and a group checks its topics only if it has not seen that version.
 
 Hashing ten thousand topics takes longer than a decision may. So the hash of each topic is kept. Changed topics are
-hashed again in slices (`ImageTopics.renew`), and only then the topics get their next `version`.
+hashed again in slices (`ImageTopics.renew`), and only then the topics get their next `version`. A topic that has not
+been hashed yet counts as one that does not exist.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
 
 from ottla_core.cluster.image import ClusterImage, Topic
-from ottla_core.event_loop.steps import Steps, finished
+from ottla_core.event_loop.steps import Steps
 from ottla_core.model import PartitionId, TopicId
 
 _HASH_BYTES: Final = 8
@@ -59,16 +60,22 @@ class _Hashed(NamedTuple):
 
 
 class ImageTopics:
-    """The topics of the newest image. `on_image` is for the metadata follower, and `renew` follows it."""
+    """The topics of the newest image. `on_image` is for the metadata follower, and `renew` follows it.
+
+    `renew` alone writes hashes. If a decision did, `renew` would find nothing new, and other groups would never hear of
+    the topic.
+    """
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self._image = image or ClusterImage("")
         self._hashes: Final[dict[TopicId, _Hashed]] = {}
-        self._changed: dict[TopicId, None] = {}
+        self._changed: dict[TopicId, None] = dict.fromkeys(self._image.topic_names)
         """Topics whose hashes are older than the image."""
         # A broker that restarts has no registration for a while. Its rack is kept, so that no epoch begins for that.
         self._racks: Final = _racks(self._image)
-        self._version = self._matches_version = 1
+        # A group that was just loaded has seen version 0, so it does not look before the first hashes are there.
+        self._version = 0
+        self._matches_version = 1
 
     @property
     def version(self) -> int:
@@ -90,9 +97,13 @@ class ImageTopics:
 
     def topic_hash(self, topic: Topic) -> int:
         found = self._hashes.get(topic.id)
+<<<<<<< HEAD
         if found is None:  # the topic is new, or `renew` has not run yet
             found = self._hashes[topic.id] = finished(self._hash(topic))
         return found.hash
+=======
+        return 0 if found is None else found.hash
+>>>>>>> 7fb8fccb (Every group hears of a new topic, because only one task hashes topics)
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         self._image = new
@@ -118,12 +129,12 @@ class ImageTopics:
             for topic_id in changed:
                 former = self._hashes.get(topic_id)
                 topic = self._image.topic_by_id(topic_id)
-                if topic is None:
-                    self._hashes.pop(topic_id, None)
-                else:
-                    self._hashes[topic_id] = yield from self._hash(topic)
-                # A topic without a hash is new. Groups that have subscribed to it wait for it.
-                differs |= former is None or former != self._hashes.get(topic_id)
+                if topic is not None:
+                    self._hashes[topic_id] = hashed = yield from self._hash(topic)
+                    differs |= former is None or former.hash != hashed.hash
+                elif former is not None:
+                    del self._hashes[topic_id]
+                    differs = True
                 yield
             self._version += differs
 
