@@ -107,6 +107,14 @@ STORIES = (
         instead_of(f"{_MACHINES}.migration:upgrade", _with_the_hash_of_topics),
     ),
     Story(
+        "classic-members-join-without-a-pause",
+        "While a large group's target was being made, its classic members joined again and again, and read nothing",
+        instead_of(
+            f"{_CONSUMER}.classic_members:_has_to_join",
+            lambda original, group, member: original(group, member) or group.epoch > member.epoch,
+        ),
+    ),
+    Story(
         "static-member-is-kept-out-of-its-full-group",
         "A static member that restarted could not return to its place in a full consumer group",
         instead_of(

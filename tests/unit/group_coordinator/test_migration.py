@@ -20,6 +20,7 @@ from ottla_core.kafka_formats.consumer_protocol import (
 )
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines import migration
+from ottla_group_coordinator.machines.consumer import target
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW, ClassicProtocols
 from ottla_group_coordinator.machines.consumer.records import MemberKey, encode_consumer_key, encode_consumer_value
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
@@ -341,6 +342,28 @@ def test_a_classic_member_that_does_not_synchronize_is_evicted(shard: ConsumerSh
         new.beat()
         shard.sleep(5)
     assert set(shard.consumers().members) == {"new"}
+
+
+@pytest.mark.story("classic-members-join-without-a-pause")
+def test_a_classic_member_gets_its_assignment_while_the_next_target_is_being_made(
+    shard: ConsumerShard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = mixed(shard)
+    monkeypatch.setattr(target, "_AT_ONCE", 0)
+    shard.beat("another")
+    assert code(shard.heartbeat(old.member_id, old.generation)) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = shard.join(old.member_id, key="again")
+    assert joined.generation < shard.consumers().epoch
+    synced = shard.sync(old.member_id, joined.generation, key="synced")
+    assert set(decode_assignment(synced.assignment).partitions) == old.owned
+    shard.assign()
+    synced = shard.sync(old.member_id, joined.generation, key="late")
+    assert code(synced) == ErrorCode.REBALANCE_IN_PROGRESS
+    for _ in range(4):
+        old.go_on()
+        new.beat()
+        new.settle()
+    assert old.generation == shard.consumers().epoch
 
 
 def test_a_classic_member_leaves_a_consumer_group(shard: ConsumerShard) -> None:

@@ -138,8 +138,7 @@ def decide_sync_of_classic(group: ConsumerGroup, request: Sync, topics: GroupTop
         if named and named != agreed:
             raise inconsistent(group.group_id, f"it synchronizes with {named}, but has joined with {agreed}")
     with Draft(group, now) as draft:
-        # A member that has to give up partitions learns that from this response. Its next heartbeat has it join again.
-        if group.epoch > member.epoch and member.current.state is not MemberState.UNREVOKED:
+        if _has_to_join(group, member):
             _await(draft, member, ClassicStep.JOIN)
             return draft.decision(rebalance_in_progress(group.group_id))
         _start_session(draft, member)
@@ -204,6 +203,14 @@ def _classic_member(group: ConsumerGroup, identity: CallerIdentity) -> ConsumerM
             hint="a member has to keep to the protocol with which it has joined",
         )
     return member
+
+
+def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Return whether the member gets its assignment only by another join."""
+    # A join leads to the target's epoch. If the group's epoch counted, clients would join again and again, without a
+    # pause and without an assignment, until the next target is made. A member that has to give up partitions learns that
+    # from this response. Its next heartbeat has it join again.
+    return group.target_epoch > member.epoch and member.current.state is not MemberState.UNREVOKED
 
 
 def _can_step(group: ConsumerGroup, member: ConsumerMember) -> bool:

@@ -97,13 +97,7 @@ class ImageTopics:
 
     def topic_hash(self, topic: Topic) -> int:
         found = self._hashes.get(topic.id)
-<<<<<<< HEAD
-        if found is None:  # the topic is new, or `renew` has not run yet
-            found = self._hashes[topic.id] = finished(self._hash(topic))
-        return found.hash
-=======
         return 0 if found is None else found.hash
->>>>>>> 7fb8fccb (Every group hears of a new topic, because only one task hashes topics)
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         self._image = new
