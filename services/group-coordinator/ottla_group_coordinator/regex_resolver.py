@@ -14,9 +14,9 @@ from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice
-from ottla_core.event_loop.tasks import end_task
 from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.resource import ResourceType
+from ottla_group_coordinator.keyed_work import KeyedWork
 from ottla_group_coordinator.machines.consumer.errors import refused_regex
 from ottla_group_coordinator.machines.consumer.regexes import (
     Found,
@@ -57,9 +57,10 @@ class RegexResolver:
     def __init__(self, shards: Shards[GroupShard], topics: ImageTopics) -> None:
         self._shards: Final = shards
         self._topics: Final = topics
-        self._asked: Final[dict[str, Reader | None]] = {}
-        """For each group whose patterns are to be matched, the reader of its last request."""
-        self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
+        # Of the members of a group that ask for matches, the last one counts.
+        self._work: Final[KeyedWork[str, Reader | None]] = KeyedWork(
+            "resolving the regular expressions of group", self._resolve
+        )
         self._turn: Final = asyncio.Lock()
         self._slice: Final = Slice()
         self._authorizers: Final[dict[bool, Authorizer]] = {}
@@ -68,32 +69,11 @@ class RegexResolver:
         """Do nothing: the first regular expression starts the work."""
 
     async def stop(self) -> None:
-        for task in list(self._tasks.values()):
-            await end_task(task)
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self._tasks)
+        await self._work.stop()
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
-        if not isinstance(effect, ResolveRegexes):
-            return
-        self._asked[effect.group] = effect.reader
-        if effect.group not in self._tasks:
-            self._tasks[effect.group] = asyncio.create_task(self._resolve_group(effect.group), name="regex")
-
-    async def _resolve_group(self, group_id: str) -> None:
-        try:
-            while group_id in self._asked:
-                await self._resolve(group_id, self._asked.pop(group_id))
-        except OttlaError as error:
-            # A later heartbeat requests them again.
-            _log.info("the regular expressions of group %s are not resolved yet: %s", group_id, error)
-        except Exception:
-            _log.exception("the regular expressions of group %s could not be resolved", group_id)
-        finally:
-            self._asked.pop(group_id, None)
-            del self._tasks[group_id]
+        if isinstance(effect, ResolveRegexes):
+            self._work.ask(effect.group, effect.reader)
 
     async def _resolve(self, group_id: str, reader: Reader | None) -> None:
         # The topics and their version have to belong together.

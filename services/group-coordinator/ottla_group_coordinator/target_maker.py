@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Final
 
 from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
-from ottla_core.errors import OttlaError
 from ottla_core.event_loop.slices import Slice, stepped
-from ottla_core.event_loop.tasks import end_tasks
+from ottla_group_coordinator.keyed_work import KeyedWork
 from ottla_group_coordinator.machines.consumer.target import (
     AssignTarget,
     MadeTarget,
     TargetWork,
     decide_made,
+    is_due,
     made_target,
     target_work,
 )
@@ -27,54 +26,42 @@ _ASK_S: Final = 10.0
 _AT_ONCE: Final = 2
 """The most targets that are made at one time, because each takes memory. Other groups wait."""
 
-_log = logging.getLogger(__name__)
-
 
 class TargetMaker:
     """A component. `on_effect` is for the runtime."""
 
     def __init__(self, shards: Shards[GroupShard]) -> None:
         self._shards: Final = shards
-        self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
+        self._work: Final[KeyedWork[str, int]] = KeyedWork("making the target of group", self._make)
         self._few: Final = asyncio.Semaphore(_AT_ONCE)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether any target is being made."""
-        return bool(self._tasks)
 
     async def start(self) -> None:
         """Do nothing: the first large group starts the work."""
 
     async def stop(self) -> None:
-        await end_tasks(tuple(self._tasks.values()))
+        await self._work.stop()
 
     def on_effect(self, shard: int, epoch: int, effect: Any) -> None:
-        if isinstance(effect, AssignTarget) and effect.group not in self._tasks:
-            task = asyncio.create_task(self._assign(effect.group), name=f"target-of-{effect.group}")
-            self._tasks[effect.group] = task
-            task.add_done_callback(lambda _: self._tasks.pop(effect.group))
+        if isinstance(effect, AssignTarget):
+            self._work.ask(effect.group, shard)
 
-    async def _assign(self, group_id: str) -> None:
-        try:
-            async with self._few:
-                await self._make(group_id)
-        except OttlaError as error:
-            # A later heartbeat requests it again.
-            _log.warning("the target of group %s is not made yet: %s", group_id, error)
-        except Exception:
-            _log.exception("the target of group %s could not be made", group_id)
-
-    async def _make(self, group_id: str) -> None:
-        def begin(shard: GroupShard, now: Moment) -> ShardDecision[tuple[TargetWork, GroupTopics] | None]:
-            group = shard.consumer_group(group_id)
-            if group is None or group.is_assigned:
-                return ShardDecision(None)
-            return ShardDecision((target_work(group, shard.settings.consumer.of(group_id)), shard.topics))
+    async def _make(self, group_id: str, shard: int) -> None:
+        def begin(held: GroupShard, now: Moment) -> ShardDecision[tuple[TargetWork, GroupTopics] | None]:
+            group, settings = held.consumer_group(group_id), held.settings.consumer.of(group_id)
+            # If another target was being made when this one was asked for, this one may be needed only later.
+            if group is None or group.is_assigned or not is_due(group, settings, now):
+                return ShardDecision(None, by_last_proof=True)
+            return ShardDecision((target_work(group, settings), held.topics), by_last_proof=True)
 
         begun = await self._shards.ask(group_id, begin, timeout=_ASK_S)
-        if begun is not None:
-            await self._write(group_id, await stepped(made_target(*begun), Slice()))
+        if begun is None:
+            return
+        # Only the work itself takes one of the few places, so a shard that does not respond delays no other.
+        async with self._few:
+            if shard not in self._shards.owned():
+                return
+            made = await stepped(made_target(*begun), Slice())
+        await self._write(group_id, made)
 
     async def _write(self, group_id: str, made: MadeTarget) -> None:
         def write(shard: GroupShard, now: Moment) -> ShardDecision[int | None]:

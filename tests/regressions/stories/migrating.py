@@ -28,6 +28,11 @@ def _with_a_leader(original, group, topics):
     return classic
 
 
+async def _in_one_of_few_places(original, self, group_id, shard):
+    async with self._few:
+        await original(self, group_id, shard)
+
+
 def _unchecked_by_a_consumer_group(original, shard, group_id, request, now):
     from ottla_group_coordinator.machines.consumer.classic_members import decide_join_of_classic
 
@@ -172,6 +177,19 @@ STORIES = (
         "large-target-is-made-in-one-turn",
         "The target of 2,000 members that read 2,000 topics was made in one turn of the loop, which took seconds",
         skipped(f"{_CONSUMER}.target:_is_small", True),
+    ),
+    Story(
+        "late-shard-holds-up-targets",
+        "Large groups of a shard whose log was late kept those of all other shards from getting their targets",
+        instead_of(f"{_COORDINATOR}.target_maker:TargetMaker._make", _in_one_of_few_places),
+    ),
+    Story(
+        "requests-lost-as-their-work-ends",
+        "A large group that asked for its next target as the last one was being written had to wait for 10 s",
+        instead_of(
+            f"{_COORDINATOR}.keyed_work:KeyedWork.ask",
+            lambda original, self, key, asked: None if key in self._tasks else original(self, key, asked),
+        ),
     ),
     Story(
         "large-consumer-group-in-one-message",

@@ -257,7 +257,7 @@ class Service:
         for effect in self.shard.asked:
             self.resolver.on_effect(0, 1, effect)
         self.shard.asked.clear()
-        await until(lambda: not self.resolver.is_busy)
+        await until(lambda: not self.resolver._work._tasks)
         return {pattern: set(found.topics) for pattern, found in self.shard.consumers().resolved.items()}
 
 

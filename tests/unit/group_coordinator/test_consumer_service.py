@@ -136,7 +136,7 @@ async def test_the_target_of_a_large_group_is_made_outside_of_decisions(
     monkeypatch.setattr(target, "_AT_ONCE", 0)
     joined = await coordinator.join("m1")
     assert joined.assignment == pb.AssignedPartitions()
-    await until(lambda: not coordinator.targets.is_busy)
+    await until(lambda: not coordinator.targets._work._tasks)
     went_on = await coordinator.beat("m1", joined.member_epoch)
     assert (went_on.member_epoch, went_on.assignment) == (2, ALL)
 
@@ -149,10 +149,10 @@ async def test_a_target_that_fails_is_made_after_the_next_request(
     with monkeypatch.context() as broken:
         broken.setattr(target_maker, "made_target", lambda work, topics: 1 / 0)
         await coordinator.join("m1")
-        await until(lambda: not coordinator.targets.is_busy)
-    assert "the target of group g could not be made" in caplog.text
+        await until(lambda: not coordinator.targets._work._tasks)
+    assert "making the target of group g failed" in caplog.text
     await coordinator.beat("m1", 1)
-    await until(lambda: not coordinator.targets.is_busy)
+    await until(lambda: not coordinator.targets._work._tasks)
     assert (await coordinator.beat("m1", 1)).assignment == ALL
 
 

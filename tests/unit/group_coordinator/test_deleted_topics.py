@@ -78,7 +78,7 @@ async def test_every_shard_forgets_a_topic_that_is_gone(after: Any) -> None:
     before, after = with_topic(WITH_T, "u", 1, number=7), with_topic(after, "u", 1, number=7)
     watch = watching(held, Store(after))
     watch.on_image(before, replace(after, changed_partitions=None))
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     assert held.forgotten == [(n, after.topics, frozenset({"t"})) for n in (0, 3)]
     await watch.stop()
 
@@ -90,10 +90,10 @@ async def test_where_it_is_known_what_has_changed_that_topic_alone_is_looked_at(
     after = before.with_changes([Change(("topic", "t"), new), Change(("topic", "v"), Topic("v", topic_id(8), 1))], 300)
     watch = watching(held, Store(after))
     watch.on_image(before, after)
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     assert held.forgotten == [(0, after.topics, frozenset({"t"}))]
     watch.on_image(WITH_T, replace(after, changed_partitions={PartitionId(topic_id(8), 0): None}))
-    assert not watch.is_busy
+    assert not watch._work._tasks
     await watch.stop()
 
 
@@ -103,7 +103,7 @@ async def test_a_shard_that_was_loaded_is_looked_through_by_metadata_that_is_not
     watch = watching(held, Store(WITH_T, away=3))
     watch.on_effect(3, 1, "something else")
     watch.on_effect(3, 1, Loaded(0))
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     assert held.forgotten == [(3, WITH_T.topics, None)]
     await watch.stop()
 
@@ -113,7 +113,7 @@ async def test_a_topic_that_ends_while_its_shard_is_to_be_looked_through_narrows
     watch = watching(held, Store(EMPTY))
     watch.on_effect(3, 1, Loaded(0))
     watch.on_image(WITH_T, EMPTY)
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     assert {gone for _, _, gone in held.forgotten} == {None}
     await watch.stop()
 
@@ -131,7 +131,7 @@ async def test_it_goes_on_until_all_is_out_and_the_shard_is_loaded() -> None:
     held = Held(loading(), False, loading(), False, True, owned=(0,))
     watch = watching(held, Store(EMPTY))
     watch.on_image(WITH_T, EMPTY)
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     assert [gone for _, _, gone in held.forgotten] == [frozenset({"t"})] * 5
     await watch.stop()
 
@@ -141,10 +141,10 @@ async def test_topics_that_end_one_after_the_other_are_looked_for_together() -> 
     watch = watching(held, Store(EMPTY))
     for n in range(100):
         watch.on_image(with_topic(EMPTY, f"t{n}", 1), EMPTY)
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     assert [gone for _, _, gone in held.forgotten] == [frozenset(f"t{n}" for n in range(100))]
     watch.on_image(WITH_T, EMPTY)
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     assert held.forgotten[1:] == [(0, EMPTY.topics, frozenset({"t"}))]
     await watch.stop()
 
@@ -155,5 +155,5 @@ async def test_it_ends_where_another_owns_the_shard() -> None:
     watch.on_image(WITH_T, EMPTY)
     await until(lambda: len(held.forgotten) > 2)
     held.shards = ()
-    await until(lambda: not watch.is_busy)
+    await until(lambda: not watch._work._tasks)
     await watch.stop()

@@ -96,7 +96,7 @@ def make_target(draft: Draft, topics: GroupTopics, settings: GroupSettings) -> N
     members lose is written first, so that each of these heartbeats makes the same target.
     """
     group, consumer = draft.group, settings.consumer.of(draft.group.group_id)
-    if group.is_assigned or not _is_due(draft, consumer) or _is_asked(draft):
+    if group.is_assigned or not is_due(group, consumer, draft.now) or _is_asked(draft):
         return
     if _is_small(group, topics):
         made = finished(made_target(target_work(group, consumer), topics))
@@ -109,10 +109,11 @@ def make_target(draft: Draft, topics: GroupTopics, settings: GroupSettings) -> N
     draft.memory.append(TargetAsked(group.group_id, group.epoch, draft.now.at))
 
 
-def _is_due(draft: Draft, settings: ConsumerSettings) -> bool:
-    made_ms = 0 if draft.group.assigned is None else draft.group.assigned.made_ms
+def is_due(group: ConsumerGroup, settings: ConsumerSettings, now: Moment) -> bool:
+    """Return whether the assignment interval since the last target is over."""
+    made_ms = 0 if group.assigned is None else group.assigned.made_ms
     # A time in the future is that of a former coordinator, whose clock was ahead.
-    return not 0 <= draft.now.wall_ms - made_ms < settings.assignment_interval_ms
+    return not 0 <= now.wall_ms - made_ms < settings.assignment_interval_ms
 
 
 def _is_asked(draft: Draft) -> bool:
@@ -210,7 +211,11 @@ def decide_made(
     if not is_newer or group.group_epoch.created_ms != made.epoch.created_ms:
         return ShardDecision(None)
     with Draft(group, now) as draft:
-        return draft.decision(_write(draft, made, start, settings))
+        place = _write(draft, made, start, settings)
+        if place is None:
+            # This was what the group has asked for. It may ask for the next one.
+            draft.memory.append(TargetAsked(group.group_id, made.epoch.epoch, now.at))
+        return draft.decision(place)
 
 
 def _write(draft: Draft, made: MadeTarget, start: int, settings: GroupSettings) -> int | None:
