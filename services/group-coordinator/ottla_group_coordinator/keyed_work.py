@@ -1,4 +1,4 @@
-"""Background work with one task for each key, such as a group. A request that comes during the work is handled after it."""
+"""Background work with one task for each key, such as a group. Requests that come during the work are handled next."""
 
 from __future__ import annotations
 

@@ -208,8 +208,8 @@ def _classic_member(group: ConsumerGroup, identity: CallerIdentity) -> ConsumerM
 def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Return whether the member gets its assignment only by another join."""
     # A join leads to the target's epoch. If the group's epoch counted, clients would join again and again, without a
-    # pause and without an assignment, until the next target is made. A member that has to give up partitions learns that
-    # from this response. Its next heartbeat has it join again.
+    # pause and without an assignment, until the next target is made. A member that has to give up partitions learns
+    # that from this response. Its next heartbeat has it join again.
     return group.target_epoch > member.epoch and member.current.state is not MemberState.UNREVOKED
 
 
