@@ -56,11 +56,11 @@ def _with_targets(original, group, topics):
     return classic
 
 
-def _with_the_hash_of_topics(original, draft, classic, topics, settings):
+def _with_the_hash_of_topics(original, draft, classic, topics):
     from ottla_group_coordinator.machines.consumer.records import GroupEpochKey
     from ottla_group_coordinator.machines.consumer.topics import hash_of
 
-    original(draft, classic, topics, settings)
+    original(draft, classic, topics)
     topics_hash = hash_of(classic.subscribed_topics(), topics)
     draft.write(GroupEpochKey(classic.group_id), draft.group.group_epoch._replace(topics_hash=topics_hash))
 
@@ -100,6 +100,19 @@ STORIES = (
         "refused-downgrade-is-tried-again-and-again",
         "A downgrade that was too large was tried again at each join and leave of a classic member, 0.2 s each time",
         instead_of(f"{_CONSUMER}.departure:remove", _as_if_none_was_classic),
+    ),
+    Story(
+        "downgrade-larger-than-a-batch",
+        "The end of a session and the downgrade that follows did not go into one batch: the member never went",
+        instead_of(
+            f"{_CONSUMER}.draft:Draft.size_with",
+            lambda original, self, entries: original(self, entries) - self.size_bytes,
+        ),
+    ),
+    Story(
+        "upgrade-larger-than-a-batch",
+        "A join whose upgrade fills a batch failed with an unexpected error, which does not say what to do",
+        skipped(f"{_MACHINES}.dispatch:check_upgrade_size"),
     ),
     Story(
         "downgrade-writes-targets",
@@ -182,6 +195,14 @@ STORIES = (
         "late-shard-holds-up-targets",
         "Large groups of a shard whose log was late kept those of all other shards from getting their targets",
         instead_of(f"{_COORDINATOR}.target_maker:TargetMaker._make", _in_one_of_few_places),
+    ),
+    Story(
+        "target-larger-than-a-batch",
+        "A member that reads 200,000 partitions was written with others in one batch, which the log refused for ever",
+        instead_of(
+            f"{_CONSUMER}.draft:Draft.write_within",
+            lambda original, self, most_bytes, *rest: original(self, 4 * most_bytes, *rest),
+        ),
     ),
     Story(
         "requests-lost-as-their-work-ends",

@@ -23,8 +23,10 @@ from ottla_core.security.acl import Acl, Permission
 from ottla_core.security.resource import PatternType, ResourceType
 from ottla_group_coordinator import regex_resolver
 from ottla_group_coordinator.machines.consumer import regexes
+from ottla_group_coordinator.machines.consumer.draft import Draft
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.records import (
+    MemberKey,
     RegexKey,
     ResolvedRegex,
     encode_consumer_key,
@@ -185,6 +187,16 @@ def test_matches_that_no_member_has_any_longer_are_deleted_by_the_next_decision(
         shard.beat("m1", shard.member("m1").epoch, rebalance_timeout_ms=1_000 + n)
         assert size_limit(shard.log[before:]) < 50_000
     assert set(shard.consumers().resolved) == {"[tu]"}
+
+
+def test_a_large_decision_leaves_matches_that_no_member_has_to_a_later_one(shard: ConsumerShard) -> None:
+    settle(Client(shard, "m1", more=REGEX))
+    key = RegexKey("g", "x")
+    shard.apply(Entry(encode_consumer_key(key), encode_consumer_value(key, ResolvedRegex(frozenset("t")))))
+    large = shard.member("m1").metadata._replace(client_id="c" * 20_000, client_host="h" * 20_000)
+    with Draft(shard.consumers(), shard.now) as draft:
+        draft.write(MemberKey("g", "m1"), large)
+        assert len(draft.decision(None).records) == 1
 
 
 def test_matches_that_come_after_their_member_has_left_are_dropped(shard: ConsumerShard) -> None:

@@ -10,6 +10,7 @@ from types import FrameType
 import pytest
 from consumer_groups import Client, ConsumerShard, flat, partitions, settings, settle
 
+from ottla_core.coordination.batches import size_limit
 from ottla_core.errors import OttlaError
 from ottla_core.event_loop.steps import Steps
 from ottla_group_coordinator.machines.consumer import target
@@ -203,6 +204,30 @@ def test_a_sole_members_target_and_assignment_are_in_separate_batches() -> None:
     settle(member)
     assert len(flat(member.owned)) == 900
     assert shard.largest_bytes <= 8_000
+
+
+@pytest.mark.story("target-larger-than-a-batch")
+def test_a_target_that_nearly_fills_a_batch_has_one_of_its_own(shard: ConsumerShard) -> None:
+    shard.settings = replace(settings(), max_record_bytes=4_000)
+    shard.known.put("t", 300)
+    shard.known.put("u", 900)
+    shard.beat("m1", topics="t")
+    shard.beat("m2", topics="u")
+    shard.assign()
+    assert shard.consumers().is_assigned
+    assert [len(flat(target)) for target in shard.consumers().targets.values()] == [300, 900]
+    assert shard.largest_bytes <= 4_000
+
+
+def test_the_epoch_of_a_target_has_a_batch_of_its_own_where_the_last_one_is_full(shard: ConsumerShard) -> None:
+    shard.known.put("t", 900)
+    shard.beat("m1")
+    made = made_of(shard)
+    whole = decide_made(shard.consumers(), made, 0, shard.settings, shard.now)
+    shard.settings = replace(settings(), max_record_bytes=size_limit(whole.records) - 1)
+    shard.assign()
+    assert shard.consumers().is_assigned
+    assert shard.largest_bytes == size_limit(whole.records[:1])
 
 
 def test_a_target_that_no_record_can_hold_changes_nothing_and_its_error_names_the_member(shard: ConsumerShard) -> None:

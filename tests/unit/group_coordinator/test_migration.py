@@ -185,6 +185,20 @@ def test_a_group_whose_records_do_not_fit_into_a_batch_is_not_upgraded() -> None
     assert shard.group().state is GroupState.STABLE
 
 
+@pytest.mark.story("upgrade-larger-than-a-batch")
+def test_an_upgrade_that_does_not_fit_with_the_join_that_brings_it_about_is_refused_as_one() -> None:
+    were_refused = []
+    for most_bytes in range(500, 1_500, 20):
+        shard = ConsumerShard(migrating())
+        classic_group(shard, assigned(0, 1), assigned(2, 3))
+        shard.settings = shard.machine.settings = migrating(max_record_bytes=most_bytes)
+        answer = shard.beat("new")
+        assert shard.largest_bytes <= most_bytes
+        were_refused.append(isinstance(answer, OttlaError) and code(answer) == ErrorCode.GROUP_ID_NOT_FOUND)
+    assert were_refused == sorted(were_refused, reverse=True)
+    assert set(were_refused) == {False, True}
+
+
 def test_a_static_member_changes_its_protocol_and_keeps_its_partitions(shard: ConsumerShard) -> None:
     a, _ = classic_group(shard, assigned(0, 1), assigned(2, 3), static=True)
     answer = shard.beat("new", instance_id="i0")
@@ -527,6 +541,22 @@ def test_a_downgrade_that_does_not_fit_into_a_batch_leaves_a_consumer_group() ->
         old.go_on()
     assert shard.consumers().state is ConsumerGroupState.STABLE
     assert len(old.owned) == 4
+
+
+@pytest.mark.story("downgrade-larger-than-a-batch")
+def test_a_downgrade_that_fits_alone_but_not_with_the_end_of_a_session_leaves_a_consumer_group() -> None:
+    sizes: list[int] = []
+    for most_bytes in (1 << 20, None):
+        shard = ConsumerShard(migrating())
+        old, _ = mixed(shard)
+        shard.largest_bytes = 0
+        shard.settings = shard.machine.settings = migrating(max_record_bytes=most_bytes or sizes[0] - 1)
+        for _ in range(10):
+            shard.heartbeat(old.member_id, old.generation)
+            shard.sleep(5)
+        sizes.append(shard.largest_bytes)
+    assert sizes[1] < sizes[0]
+    assert list(shard.consumers().members) == [old.member_id]
 
 
 @pytest.mark.story("refused-downgrade-is-tried-again-and-again")

@@ -40,7 +40,7 @@ from ottla_group_coordinator.machines.membership import (
     decide_leave,
     decide_sync,
 )
-from ottla_group_coordinator.machines.migration import check_upgrade, first_epoch, upgrade
+from ottla_group_coordinator.machines.migration import check_upgrade, check_upgrade_size, first_epoch, upgrade
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 from ottla_group_coordinator.machines.shard import GroupShard
 
@@ -69,8 +69,10 @@ def decide_consumer_request(
     group = ConsumerGroup(group_id, first_epoch(classic))
     if classic.members:
         check_upgrade(classic, shard.settings)
-        before = partial(upgrade, classic=classic, topics=shard.topics, settings=shard.settings)
-        return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now, before)
+        before = partial(upgrade, classic=classic, topics=shard.topics)
+        decision = decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now, before)
+        check_upgrade_size(classic, decision.records, shard.settings)
+        return decision
     decision = decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
     if shard.any_group(group_id) is None:
         return decision

@@ -8,11 +8,11 @@ of the next member that joins. Epochs and generations continue either way, so no
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
 from ottla_core.coordination.batches import record_limit, size_limit
-from ottla_core.coordination.shard import Entry, Resolve
+from ottla_core.coordination.shard import Entry, Record, Resolve
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -107,7 +107,7 @@ def check_upgrade(classic: Group, settings: GroupSettings) -> None:
         )
 
 
-def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSettings) -> None:
+def upgrade(draft: Draft, classic: Group, topics: GroupTopics) -> None:
     """Move the members of the classic group, with their assignments, to the draft's. Raises GROUP_ID_NOT_FOUND."""
     group = draft.group
     for member in classic.members.values():
@@ -121,15 +121,19 @@ def upgrade(draft: Draft, classic: Group, topics: GroupTopics, settings: GroupSe
     draft.write(GroupEpochKey(group.group_id), GroupEpoch(first_epoch(classic), created_ms=draft.now.wall_ms))
     draft.write(TargetEpochKey(group.group_id), TargetEpoch(first_epoch(classic)))
     draft.add(classic_tombstone(group.group_id))
-    size_bytes = size_limit(draft.records())
+    draft.note(Kind.MIGRATED, "the group was upgraded, because its first member of the consumer protocol has joined")
+
+
+def check_upgrade_size(classic: Group, records: Sequence[Record], settings: GroupSettings) -> None:
+    """Raise GROUP_ID_NOT_FOUND if the upgrade and the join that causes it take more than a batch."""
+    size_bytes = size_limit(records)
     if size_bytes > settings.max_record_bytes:
         raise _stays_classic(
-            group.group_id,
+            classic.group_id,
             f"the records of its {len(classic.members)} members take {size_bytes} bytes, more than the "
             f"{settings.max_record_bytes} bytes of a batch",
             "stop all of its members first, or run fewer members",
         )
-    draft.note(Kind.MIGRATED, "the group was upgraded, because its first member of the consumer protocol has joined")
 
 
 def _take_over(draft: Draft, member: Member, classic: Group, topics: GroupTopics) -> None:
@@ -230,7 +234,7 @@ def downgrade(draft: Draft, topics: GroupTopics, settings: GroupSettings, joinin
     classic = _classic(group, topics)
     tombstones = group.tombstones()
     written = Entry(encode_key(GroupKey(group.group_id)), encode_group(classic.record()))
-    if size_limit((*tombstones, written)) > settings.max_record_bytes:
+    if draft.size_with((*tombstones, written)) > settings.max_record_bytes:
         return False
     for entry in (written, *tombstones):
         draft.add(entry)

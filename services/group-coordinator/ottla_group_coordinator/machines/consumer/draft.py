@@ -8,7 +8,7 @@ The runtime applies them again when it takes the decision.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Self
 from ottla_core.coordination.batches import record_limit
 from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_core.records.batch import HEADER_SIZE
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
@@ -60,6 +61,7 @@ class Draft:
         self.effects: Final[list[Any]] = []
         self.memory: Final[list[Any]] = []
         self._entries: Final[dict[bytes, Entry]] = {}
+        self._entries_bytes = 0
         self._undo: Final[list[tuple[ConsumerKey, Any]]] = []
         self._events: Final[list[HistoryEvent]] = []
 
@@ -74,16 +76,41 @@ class Draft:
 
     def write(self, key: ConsumerKey, value: Any) -> int:
         """Write a record, or with None its tombstone. Return an upper bound of its bytes."""
+        entry = _entry(key, value)
+        self._write(key, value, entry)
+        return record_limit(entry)
+
+    def write_within(self, most_bytes: int, key: ConsumerKey, value: Any) -> bool:
+        """Write a record unless the batch would become larger than `most_bytes`. Return whether it was written."""
+        entry = _entry(key, value)
+        if self.size_with((entry,)) > most_bytes:
+            return False
+        self._write(key, value, entry)
+        return True
+
+    def _write(self, key: ConsumerKey, value: Any, entry: Entry) -> None:
         self._undo.append((key, self.group.value_of(key)))
         self.group.apply(key, value)
-        entry = Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value))
         self.add(entry)
-        return record_limit(entry)
 
     def add(self, entry: Entry) -> None:
         """Write a record without applying it to the group."""
+        self._entries_bytes += self._added_bytes(entry)
         self._entries.pop(entry.key, None)
         self._entries[entry.key] = entry
+
+    @property
+    def size_bytes(self) -> int:
+        """An upper bound of the bytes of the batch so far. It is 0 if nothing has been written."""
+        return HEADER_SIZE + self._entries_bytes if self._entries else 0
+
+    def size_with(self, entries: Iterable[Entry]) -> int:
+        """Return an upper bound of the bytes of the batch with records of other keys than each other's."""
+        return HEADER_SIZE + self._entries_bytes + sum(map(self._added_bytes, entries))
+
+    def _added_bytes(self, entry: Entry) -> int:
+        former = self._entries.get(entry.key)
+        return record_limit(entry) - (0 if former is None else record_limit(former))
 
     def include(self, decision: ShardDecision[Any]) -> None:
         """Append the decision of a classic group to this one."""
@@ -150,7 +177,7 @@ class Draft:
     def _forget_unread(self) -> None:
         """Delete matches of expressions that no member has any longer, and leave the rest to the next decision that
         writes if they are many."""
-        left_bytes = _FORGOTTEN_BYTES
+        left_bytes = _FORGOTTEN_BYTES - self.size_bytes
         while left_bytes > 0 and self.group.unread:
             left_bytes -= self.write(RegexKey(self.group.group_id, next(iter(self.group.unread))), None)
 
@@ -161,3 +188,7 @@ class Draft:
             self.timers[MemberTimer(self.group.group_id, member_id, Awaits.CLASSIC_STEP)] = None
             if member_id in self.group.awaited:
                 self.memory.append(Awaited(self.group.group_id, member_id, None))
+
+
+def _entry(key: ConsumerKey, value: Any) -> Entry:
+    return Entry(encode_consumer_key(key), None if value is None else encode_consumer_value(key, value))

@@ -219,17 +219,23 @@ def decide_made(
 
 
 def _write(draft: Draft, made: MadeTarget, start: int, settings: GroupSettings) -> int | None:
-    group, left_bytes = draft.group, settings.max_record_bytes // 2
+    group, most_bytes = draft.group, settings.max_record_bytes
     for place, change in enumerate(islice(made.changes, start, None), start):
-        if left_bytes < 0 or place - start == _A_PART:
+        if place - start == _A_PART:
             return place
         # The member may have gone, or come back under another id.
         member = group.members.get(change.member_id) or group.by_instance(change.instance_id)
-        if member is not None:
-            size_bytes = draft.write(TargetKey(group.group_id, member.member_id), change.target)
-            if size_bytes > settings.max_record_bytes:
-                raise errors.too_much(group.group_id, member.member_id, count(change.target), settings.max_record_bytes)
-            left_bytes -= size_bytes
-    draft.write(TargetEpochKey(group.group_id), TargetEpoch(made.epoch.epoch, draft.now.wall_ms))
+        if member is None:
+            continue
+        # Half of a batch is left to whatever else the decision writes. A larger record is alone in its batch.
+        room_bytes = most_bytes // 2 if draft.size_bytes else most_bytes
+        if draft.write_within(room_bytes, TargetKey(group.group_id, member.member_id), change.target):
+            continue
+        if draft.size_bytes:
+            return place
+        raise errors.too_much(group.group_id, member.member_id, count(change.target), most_bytes)
+    complete = TargetEpoch(made.epoch.epoch, draft.now.wall_ms)
+    if not draft.write_within(most_bytes, TargetEpochKey(group.group_id), complete):
+        return len(made.changes)
     draft.note(Kind.TARGET, f"{made.assignor} assigned to {counted(made.members, 'member')}", moved=made.moved)
     return None
