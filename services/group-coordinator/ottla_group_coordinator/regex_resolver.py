@@ -28,7 +28,7 @@ from ottla_group_coordinator.machines.consumer.regexes import (
     patterns_to_match,
 )
 from ottla_group_coordinator.machines.consumer.requests import Reader
-from ottla_group_coordinator.machines.consumer.shared_names import shared
+from ottla_group_coordinator.machines.consumer.shared_names import shared_names
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto.operation import Operation
@@ -117,7 +117,7 @@ class RegexResolver:
                 names.append(name)
         if reader is not None:
             names = await self._visible(names, image, reader)
-        return shared(frozenset(names))
+        return shared_names(frozenset(names))
 
     async def _visible(self, names: Sequence[str], image: ClusterImage, reader: Reader) -> list[str]:
         authorizer = self._authorizer(image, sees_unlisted=reader.sees_unlisted)

@@ -83,8 +83,8 @@ def _check_join(group: ConsumerGroup, request: Join, member_id: str) -> Subscrip
     own = former.metadata.classic if former is not None else None
     others = group.classic_members - (own is not None)
     own_names = set() if own is None else set(own.names)
-    shared = [name for name in request.protocols if group.classic_protocols[name] - (name in own_names) == others]
-    if request.protocol_type != PROTOCOL_TYPE or not shared:
+    common = [name for name in request.protocols if group.classic_protocols[name] - (name in own_names) == others]
+    if request.protocol_type != PROTOCOL_TYPE or not common:
         raise inconsistent(
             group.group_id,
             f"it offers {request.protocol_type} with {', '.join(request.protocols) or 'nothing'}, "

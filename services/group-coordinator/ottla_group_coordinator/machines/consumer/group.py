@@ -31,7 +31,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     TopicMetadataKey,
     encode_consumer_key,
 )
-from ottla_group_coordinator.machines.consumer.shared_names import shared
+from ottla_group_coordinator.machines.consumer.shared_names import shared_names
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState, group_state
 from ottla_group_coordinator.machines.reading import Reading
 
@@ -340,9 +340,9 @@ class ConsumerGroup:
         Members with equal subscriptions share one set. Otherwise 5,000 members would hold its topics 5,000 times.
         Members with different subscriptions share the names, of which each request brings its own copies.
         """
-        shared = self._shared.get(Subscription(metadata.topics, metadata.regex))
-        if shared is not None:
-            return shared.topics
+        kept = self._shared.get(Subscription(metadata.topics, metadata.regex))
+        if kept is not None:
+            return kept.topics
         # A copy of a set takes half the memory of a set that has grown.
         return frozenset({intern(name) for name in metadata.topics})
 
@@ -374,7 +374,7 @@ class ConsumerGroup:
                     self._owners.pop(topic_id, None)
 
     def _put_resolved(self, pattern: str, value: ResolvedRegex | None) -> None:
-        _put(self.resolved, pattern, None if value is None else value._replace(topics=shared(value.topics)))
+        _put(self.resolved, pattern, None if value is None else value._replace(topics=shared_names(value.topics)))
         self._look_at_regex(pattern)
 
     def _look_at_regex(self, pattern: str) -> None:

@@ -22,13 +22,13 @@ _FEW: Final = 8
 _KEPT: Final = 1 << 13
 
 
-def shared(numbers: frozenset[int]) -> frozenset[int]:
+def shared_numbers(numbers: frozenset[int]) -> frozenset[int]:
     """Return an equal set. Equal small sets are shared, whatever their members and topics."""
     return _kept(numbers) if len(numbers) <= _FEW else numbers
 
 
 def shared_epochs(epochs: Mapping[int, int]) -> Mapping[int, int]:
-    """Return an equal mapping, shared like the sets of `shared`."""
+    """Return an equal mapping, shared like the sets of `shared_numbers`."""
     return _kept_epochs(tuple(epochs.items())) if len(epochs) <= _FEW else epochs
 
 

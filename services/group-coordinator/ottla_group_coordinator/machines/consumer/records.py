@@ -17,7 +17,12 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from ottla_core.kafka_formats.primitives import MalformedError, Reader, Writer
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.member import ClassicProtocols, CurrentAssignment, MemberMetadata
-from ottla_group_coordinator.machines.consumer.partitions import EpochOfPartition, Partitions, shared, shared_epochs
+from ottla_group_coordinator.machines.consumer.partitions import (
+    EpochOfPartition,
+    Partitions,
+    shared_epochs,
+    shared_numbers,
+)
 from ottla_group_coordinator.machines.consumer.states import MemberState
 
 FIRST_EPOCH: Final = 1
@@ -271,7 +276,7 @@ def _read_target(reader: Reader) -> Partitions:
     for _ in range(reader.array(_LEAST_TOPIC_BYTES)):
         topic_id, numbers = _read_numbers(reader)
         reader.pass_tags()
-        target[topic_id] = shared(frozenset(numbers))
+        target[topic_id] = shared_numbers(frozenset(numbers))
     reader.pass_tags()
     return target
 

@@ -13,7 +13,7 @@ _KEPT: Final[WeakValueDictionary[int, frozenset[str]]] = WeakValueDictionary()
 """By their hashes. Of different sets with the same hash, only the newest is shared."""
 
 
-def shared(names: frozenset[str]) -> frozenset[str]:
+def shared_names(names: frozenset[str]) -> frozenset[str]:
     """Return the set that is kept for all that are equal to this one."""
     kept = _KEPT.get(hash(names))
     if kept is None or kept != names:

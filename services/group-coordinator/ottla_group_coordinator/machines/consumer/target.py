@@ -27,7 +27,7 @@ from ottla_group_coordinator.machines.consumer.assignors import ASSIGNORS, Assig
 from ottla_group_coordinator.machines.consumer.draft import Draft
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, Subscription, TargetAsked
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
-from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions, count, shared
+from ottla_group_coordinator.machines.consumer.partitions import NO_PARTITIONS, Partitions, count, shared_numbers
 from ottla_group_coordinator.machines.consumer.records import (
     GroupEpoch,
     ResolvedRegex,
@@ -66,7 +66,7 @@ class AssignTarget(NamedTuple):
 class TargetWork(NamedTuple):
     """A snapshot of a group, from which its target is made."""
 
-    epoch: GroupEpoch
+    group_epoch: GroupEpoch
     assignor: str
     members: Mapping[str, ConsumerMember]
     targets: Mapping[str, Partitions]
@@ -82,7 +82,7 @@ class TargetChange(NamedTuple):
 class MadeTarget(NamedTuple):
     """The changes from the former target to a new one. `moved` partitions get another reader."""
 
-    epoch: GroupEpoch
+    group_epoch: GroupEpoch
     assignor: str
     members: int
     changes: Sequence[TargetChange]
@@ -161,11 +161,11 @@ def made_target(work: TargetWork, topics: GroupTopics) -> Steps[MadeTarget]:
         moved += sum(
             len((numbers - former.get(t, frozenset())) & given.get(t, frozenset())) for t, numbers in target.items()
         )
-        target = {t: shared(numbers) for t, numbers in target.items()}
+        target = {t: shared_numbers(numbers) for t, numbers in target.items()}
         change = TargetChange(member_id, members[member_id].instance_id, target)
         changes.append((count(target) - count(former), change))
     changes.sort(key=lambda change: change[0])
-    return MadeTarget(work.epoch, work.assignor, len(members), [change for _, change in changes], moved)
+    return MadeTarget(work.group_epoch, work.assignor, len(members), [change for _, change in changes], moved)
 
 
 def _assigned_members(
@@ -207,14 +207,14 @@ def decide_made(
     """Write the changes of a target from `start` on, as many as fit into a batch. Return where to continue, or None if
     the target is complete or no longer needed."""
     # The group may have a newer target by now, or be another group with that name.
-    is_newer = group.target_epoch < made.epoch.epoch <= group.epoch
-    if not is_newer or group.group_epoch.created_ms != made.epoch.created_ms:
+    is_newer = group.target_epoch < made.group_epoch.epoch <= group.epoch
+    if not is_newer or group.group_epoch.created_ms != made.group_epoch.created_ms:
         return ShardDecision(None)
     with Draft(group, now) as draft:
         place = _write(draft, made, start, settings)
         if place is None:
             # This was what the group has asked for. It may ask for the next one.
-            draft.memory.append(TargetAsked(group.group_id, made.epoch.epoch, now.at))
+            draft.memory.append(TargetAsked(group.group_id, made.group_epoch.epoch, now.at))
         return draft.decision(place)
 
 
@@ -234,7 +234,7 @@ def _write(draft: Draft, made: MadeTarget, start: int, settings: GroupSettings) 
         if draft.size_bytes:
             return place
         raise errors.too_much(group.group_id, member.member_id, count(change.target), most_bytes)
-    complete = TargetEpoch(made.epoch.epoch, draft.now.wall_ms)
+    complete = TargetEpoch(made.group_epoch.epoch, draft.now.wall_ms)
     if not draft.write_within(most_bytes, TargetEpochKey(group.group_id), complete):
         return len(made.changes)
     draft.note(Kind.TARGET, f"{made.assignor} assigned to {counted(made.members, 'member')}", moved=made.moved)
