@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 from consumer_groups import Client, ConsumerShard, settings, settle
 
-from ottla_group_coordinator.machines.consumer.member import LEAVES
+from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES
 from ottla_group_coordinator.machines.consumer.settings import ConsumerGroupsSettings, ConsumerSettings, MigrationPolicy
+from ottla_group_coordinator.machines.consumer.topics import hash_of
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 
@@ -75,6 +76,25 @@ def test_a_join_while_a_target_is_not_due_costs_the_same_in_any_group() -> None:
     small, wide = group_of(10), group_of(1_000)
     assert calls(lambda: wide.beat("new")) <= calls(lambda: small.beat("new")) + 5
     assert calls(lambda: wide.beat("new", LEAVES)) <= calls(lambda: small.beat("new", LEAVES)) + 5
+
+
+@pytest.mark.parametrize("is_regex", [False, True])
+def test_a_join_and_a_leave_cost_the_same_whatever_the_group_reads(is_regex: bool) -> None:
+    costs = []
+    for topics in (10, 1_000):
+        shard = ConsumerShard(settings(assignment_interval_ms=10_000))
+        names = [f"topic{n}" for n in range(topics)]
+        for name in names:
+            shard.known.put(name, 1)
+        more: dict[str, Any] = {"topics": (), "regex": "topic.*"} if is_regex else {"topics": names}
+        shard.beat("first", **more)
+        shard.beat("second")
+        shard.resolve()
+        costs.append([calls(lambda s=shard, e=epoch: s.beat("new", e)) for epoch in (JOINS, LEAVES)])
+        # A topic that nobody has read before is hashed with all the others.
+        shard.beat("other", topics="u")
+        assert shard.consumers().group_epoch.topics_hash == hash_of(shard.consumers().subscribed_topics(), shard.known)
+    assert costs[0] == costs[1]
 
 
 def test_a_waiting_member_costs_the_same_in_any_group() -> None:

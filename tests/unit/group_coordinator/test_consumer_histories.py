@@ -16,6 +16,7 @@ from ottla_group_coordinator.machines.consumer import target
 from ottla_group_coordinator.machines.consumer.commits import check_commit
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeatAnswer
+from ottla_group_coordinator.machines.consumer.topics import hash_of
 
 STEPS = 120
 
@@ -143,6 +144,8 @@ class Members:
                 assigned[partition] = member.member_id
                 assert group.owner(*partition) == member.member_id
         assert group.resolved.keys() <= group.regexes.keys(), "matches go with the last member that has the expression"
+        if group.seen.version == self.shard.known.version and group.reads_what_was_hashed:
+            assert group.seen.hash == hash_of(group.subscribed_topics(), self.shard.known)
         assert 0 not in [client.epoch for client in self.clients if client.told], "it has joined"
 
     def may_commit(self, client: Client, partition: tuple[TopicId, int]) -> bool:
@@ -168,7 +171,7 @@ class Members:
         if mine is None or others is None:
             assert mine is others
             return
-        hidden = {"seen_version", "refresh_asked", "refreshed", "target_asked"}  # it looks at these again
+        hidden = {"seen", "_altered", "refresh_asked", "refreshed", "target_asked"}  # it looks at these again
         assert {k: v for k, v in vars(mine).items() if k not in hidden} == {
             k: v for k, v in vars(others).items() if k not in hidden
         }

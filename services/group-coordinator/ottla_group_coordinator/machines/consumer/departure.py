@@ -22,7 +22,7 @@ from ottla_group_coordinator.machines.consumer.records import (
 from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
 from ottla_group_coordinator.machines.consumer.states import MemberState
-from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.migration import downgrade, may_downgrade
@@ -145,7 +145,7 @@ def remove(
             draft.add(entry)
         return
     names = ", ".join(member.client_id or member.member_id for member in members)
-    draft.begin_epoch(hash_of(group.subscribed_topics(), topics), f"{names}: {cause}")
+    draft.begin_epoch(draft.topics_hash(topics), f"{names}: {cause}")
     # An empty group has nothing to assign, so its target gets the new epoch at once.
     if not group.members:
         draft.write(TargetEpochKey(group.group_id), TargetEpoch(group.epoch, draft.now.wall_ms))

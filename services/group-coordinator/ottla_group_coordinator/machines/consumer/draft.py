@@ -18,7 +18,7 @@ from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.records.batch import HEADER_SIZE
 from ottla_group_coordinator.machines.consumer import errors
-from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup
+from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup, SeenTopics
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
 from ottla_group_coordinator.machines.consumer.records import (
     LAST_EPOCH,
@@ -28,6 +28,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     encode_consumer_key,
     encode_consumer_value,
 )
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind, shortened
 
 _FORGOTTEN_BYTES: Final = 1 << 15
@@ -124,6 +125,16 @@ class Draft:
                 self.memory.append(change)
         self.timers.update(decision.timers)
         self.effects.extend(effect for effect in decision.effects if not isinstance(effect, Happened))
+
+    def topics_hash(self, topics: GroupTopics) -> int:
+        """Return the hash of the topics that the group reads. They are hashed again only if they may have changed. There
+        may be ten thousand, and most members that join or leave read the topics of others."""
+        group = self.group
+        if group.reads_what_was_hashed and group.seen.version == topics.version:
+            return group.seen.hash
+        found = hash_of(group.subscribed_topics(), topics)
+        self.memory.append(SeenTopics(group.group_id, topics.version, found))
+        return found
 
     def begin_epoch(self, topics_hash: int, cause: str) -> None:
         """Begin the next epoch. Raises UNKNOWN_SERVER_ERROR if there is none."""

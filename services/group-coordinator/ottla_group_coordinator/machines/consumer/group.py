@@ -46,10 +46,11 @@ class Subscription(NamedTuple):
 
 
 class SeenTopics(NamedTuple):
-    """A change in memory: the version of the topics that a group has seen."""
+    """A change in memory: the version of the topics that a group has seen, and the hash of those it reads."""
 
     group: str
     version: int
+    hash: int
 
 
 class RefreshAsked(NamedTuple):
@@ -126,8 +127,10 @@ class ConsumerGroup:
         self.classic_protocols: Final[Counter[str]] = Counter()
         """For each assignor, the number of classic members that offer it."""
         self.classic_members = 0
-        self.seen_version = 0
+        self.seen = SeenTopics(group_id, 0, 0)
         """The version of the topics for which the group's epoch is known to be current."""
+        self._altered: Final[set[Subscription | frozenset[str]]] = set()
+        """Subscriptions and matches that have been added or removed since the topics were hashed."""
         self.refresh_asked = RefreshAsked(group_id, float("-inf"))
         self.refreshed = Refreshed(group_id, 0, float("-inf"))
         self.target_asked = TargetAsked(group_id, 0, float("-inf"))
@@ -195,6 +198,10 @@ class ConsumerGroup:
     def state(self) -> ConsumerGroupState:
         reconciled = self._reconciled[self.target_epoch]
         return group_state(len(self.members), reconciled, is_assigned=self.is_assigned)
+
+    @property
+    def reads_what_was_hashed(self) -> bool:
+        return not self._altered
 
     @property
     def awaits_matches(self) -> bool:
@@ -305,7 +312,8 @@ class ConsumerGroup:
     def remember(self, change: MemoryChange) -> None:
         match change:
             case SeenTopics():
-                self.seen_version = change.version
+                self.seen = change
+                self._altered.clear()
             case Awaited():
                 _put(self.awaited, change.member_id, change.step)
             case RefreshAsked():
@@ -393,12 +401,18 @@ class ConsumerGroup:
         _put(self._counted, pattern, topics)
         # Many expressions may have the same matches, which count once.
         if former is not None and _add(self._matches, former, -1):
+            self._alter(former)
             self._matches_size -= len(former)
             for topic in sorted(former):
                 _take_one(self._matched, topic)
         if topics is not None and _add(self._matches, topics, 1):
+            self._alter(topics)
             self._matches_size += len(topics)
             self._matched.update(topics)
+
+    def _alter(self, read: Subscription | frozenset[str]) -> None:
+        """Note that this was added or removed. Both together alter nothing."""
+        self._altered.symmetric_difference_update((read,))
 
     def _count(self, metadata: MemberMetadata, member_id: str, by: int) -> None:
         """Count the member in, or out with -1."""
@@ -410,6 +424,7 @@ class ConsumerGroup:
         subscription = Subscription(metadata.topics, metadata.regex)
         # A topic counts once for each subscription that names it, however many members have that subscription.
         if _add(self.subscriptions, subscription, by):
+            self._alter(subscription)
             _put(self._shared, subscription, subscription if by > 0 else None)
             for topic in sorted(metadata.topics):
                 _add(self._named, topic, by)

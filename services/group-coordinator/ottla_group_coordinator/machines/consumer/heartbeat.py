@@ -18,7 +18,7 @@ from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, member_of
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesRefused, SeenTopics
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesRefused
 from ottla_group_coordinator.machines.consumer.member import (
     JOINS,
     LEAVES_FOR_NOW,
@@ -53,7 +53,7 @@ from ottla_group_coordinator.machines.consumer.requests import (
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
 from ottla_group_coordinator.machines.consumer.states import ConsumerGroupState, MemberState
 from ottla_group_coordinator.machines.consumer.target import make_target
-from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
 
@@ -126,7 +126,7 @@ def _is_quiet(
     return (
         request.epoch == member.current.epoch == group.quiet_epoch
         and member.current.state is MemberState.STABLE
-        and group.seen_version == topics.version
+        and group.seen.version == topics.version
         and request.says_nothing_new
         and (request.owned is None or are_equal(member.current.assigned, request.owned))
         and request.instance_id in (None, metadata.instance_id)
@@ -270,12 +270,11 @@ def update_epoch(draft: Draft, topics: GroupTopics, cause: str, *, is_other: boo
     """Begin an epoch if a member has another subscription, with this `cause`, or if the topics have changed."""
     group = draft.group
     is_other = is_other or not group.exists
-    if not is_other and group.seen_version == topics.version:
+    if not is_other and group.seen.version == topics.version:
         return
-    topics_hash = hash_of(group.subscribed_topics(), topics)
+    topics_hash = draft.topics_hash(topics)
     if is_other or topics_hash != group.group_epoch.topics_hash:
         draft.begin_epoch(topics_hash, cause if is_other else "the topics' metadata has changed")
-    draft.memory.append(SeenTopics(group.group_id, topics.version))
 
 
 # ---- the next step ------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, Refre
 from ottla_group_coordinator.machines.consumer.records import RegexKey, ResolvedRegex
 from ottla_group_coordinator.machines.consumer.requests import Reader
 from ottla_group_coordinator.machines.consumer.settings import ConsumerSettings
-from ottla_group_coordinator.machines.consumer.topics import GroupTopics, hash_of
+from ottla_group_coordinator.machines.consumer.topics import GroupTopics
 
 REFRESH_S: Final = 10.0
 """All patterns of a group are matched again at most this often, as in Kafka."""
@@ -141,9 +141,7 @@ def decide_resolved(group: ConsumerGroup, found: Found, topics: GroupTopics, now
                 draft.write(RegexKey(group.group_id, pattern), ResolvedRegex(names, found.revision, now.wall_ms))
         # A new expression begins an epoch even if it matches nothing: its member may have read other topics before.
         if draft.records():
-            draft.begin_epoch(
-                hash_of(group.subscribed_topics(), topics), "the matches of a regular expression have changed"
-            )
+            draft.begin_epoch(draft.topics_hash(topics), "the matches of a regular expression have changed")
         if unmatched := {pattern: why for pattern, why in refused.items() if pattern in group.unmatched}:
             draft.memory.append(RegexesRefused(group.group_id, unmatched))
         if found.refreshed is not None:
