@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,6 +10,7 @@ import pytest
 from consumer_groups import Client, ConsumerShard, flat, partitions, settle
 from groups import WAITS, code, subscription
 
+from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_formats.consumer_protocol import (
@@ -557,6 +559,24 @@ def test_a_downgrade_that_fits_alone_but_not_with_the_end_of_a_session_leaves_a_
         sizes.append(shard.largest_bytes)
     assert sizes[1] < sizes[0]
     assert list(shard.consumers().members) == [old.member_id]
+
+
+def test_a_downgrade_of_members_without_targets_may_fill_its_batch() -> None:
+    consumer = ConsumerSettings(assignment_interval_ms=10**9, migration_policy=MigrationPolicy.BIDIRECTIONAL)
+    of_group = GroupSettings(initial_rebalance_delay_ms=0, consumer=ConsumerGroupsSettings(consumer))
+    sizes: list[int] = []
+    for _ in range(2):
+        shard = ConsumerShard(migrating())
+        mixed(shard)
+        shard.settings = shard.machine.settings = replace(of_group, max_record_bytes=sizes[0] if sizes else 1 << 20)
+        for _ in range(20):
+            shard.join()
+        assert len(shard.consumers().targets) == 2
+        before = len(shard.log)
+        shard.beat("new", LEAVES)
+        assert len(shard.group().members) == 21
+        sizes.append(size_limit(shard.log[before:]))
+    assert sizes[0] == sizes[1]
 
 
 @pytest.mark.story("refused-downgrade-is-tried-again-and-again")

@@ -57,6 +57,7 @@ def decide_consumer_request(
     shard: GroupShard, group_id: str, request: ConsumerHeartbeat, now: Moment
 ) -> ShardDecision[ConsumerHeartbeatAnswer]:
     """Decide a heartbeat of the consumer protocol. Raises GROUP_ID_NOT_FOUND, and what the group raises."""
+    # It may be quiet all the same: during a round, or without a proof that still counts, nothing is recalled.
     if (quiet := decide_quiet_request(shard, group_id, request, now)) is not None:
         return ShardDecision(quiet.response, timers=quiet.timers, by_last_proof=True)
     group = shard.consumer_group(group_id)

@@ -66,9 +66,10 @@ _NAMELESS: Final = MemberRecord("", "", "", "", 0, 0, b"", encode_assignment(Mem
 _LEAST_BYTES_OF_MEMBER: Final = (
     len(encode_group(GroupRecord("", 0, None, None, 0, (_NAMELESS,))))
     - len(encode_group(GroupRecord("", 0, None, None, 0)))
-    + 3 * record_limit(Entry(encode_consumer_key(MemberKey("", "")), None))
+    + 2 * record_limit(Entry(encode_consumer_key(MemberKey("", "")), None))
 )
-"""The bytes of a downgrade for each member, without its names and data. They include three tombstones."""
+"""The fewest bytes of a downgrade for each member, without its names and data. They include two tombstones. A third one
+deletes its target, if it has one."""
 
 _PARTITION_BYTES: Final = 4
 
@@ -262,7 +263,7 @@ def _may_be_written(group: ConsumerGroup, most_bytes: int) -> bool:
         names = (member.member_id, member.instance_id or "", member.client_id, member.client_host)
         if too_long((*names, *classic.names)):
             return False
-        most_bytes -= _LEAST_BYTES_OF_MEMBER + sum(map(len, names)) + 3 * len(group.group_id + member.member_id)
+        most_bytes -= _LEAST_BYTES_OF_MEMBER + sum(map(len, names)) + 2 * len(group.group_id + member.member_id)
         most_bytes -= min((len(data) for _, data in classic.protocols), default=0)
         most_bytes -= _PARTITION_BYTES * (count(member.current.assigned) + count(member.current.revoking))
         if most_bytes < 0:

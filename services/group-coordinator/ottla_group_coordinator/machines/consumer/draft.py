@@ -127,8 +127,8 @@ class Draft:
         self.effects.extend(effect for effect in decision.effects if not isinstance(effect, Happened))
 
     def topics_hash(self, topics: GroupTopics) -> int:
-        """Return the hash of the topics that the group reads. They are hashed again only if they may have changed. There
-        may be ten thousand, and most members that join or leave read the topics of others."""
+        """Return the hash of the topics that the group reads. They are hashed again only if they may have changed:
+        there may be ten thousand, and most members that join or leave read the topics of others."""
         group = self.group
         if group.reads_what_was_hashed and group.seen.version == topics.version:
             return group.seen.hash
