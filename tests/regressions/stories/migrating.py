@@ -187,6 +187,11 @@ STORIES = (
         constant(f"{_COORDINATOR}.regex_resolver:Slice", _EndlessSlice),
     ),
     Story(
+        "long-expression-stalls-a-coordinator",
+        "A regular expression of 32 KB took a second to compile and held up all groups of a coordinator",
+        constant(f"{_CONSUMER}.regexes:LONGEST_BYTES", 1 << 40),
+    ),
+    Story(
         "large-target-is-made-in-one-turn",
         "The target of 2,000 members that read 2,000 topics was made in one turn of the loop, which took seconds",
         skipped(f"{_CONSUMER}.target:_is_small", True),

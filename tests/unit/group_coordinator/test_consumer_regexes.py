@@ -33,6 +33,7 @@ from ottla_group_coordinator.machines.consumer.records import (
     encode_consumer_value,
 )
 from ottla_group_coordinator.machines.consumer.regexes import (
+    LONGEST_BYTES,
     REFRESH_S,
     Found,
     ResolveRegexes,
@@ -216,6 +217,16 @@ def test_an_invalid_expression_is_refused_before_anything_is_written(shard: Cons
     assert shard.machine.consumer_group("g") is None
 
 
+@pytest.mark.story("long-expression-stalls-a-coordinator")
+def test_an_expression_that_is_too_long_is_refused_before_it_is_compiled(shard: ConsumerShard) -> None:
+    for unit in ("a", "é"):
+        longest = unit * (LONGEST_BYTES // len(unit.encode()))
+        assert shard.beat(unit, topics=(), regex=longest).epoch > 0
+        refused = shard.beat("m1", topics=(), regex=longest + "(")
+        assert code(refused) == ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert "is longer than 2048 bytes" in refused.message
+
+
 def test_a_coordinator_that_takes_over_requests_missing_matches(shard: ConsumerShard) -> None:
     shard.beat("m1", **REGEX)
     shard = ConsumerShard(shard.settings, shard.log, shard.known)
@@ -327,7 +338,7 @@ async def test_a_costly_expression_is_refused_and_delays_no_other_group(monkeypa
     for n in range(100):
         name = "".join(chance.choice("ab") for _ in range(240))
         service.image = with_topic(service.image, name, 1, number=3 + n)
-    costly = "|".join(f"[ab]*a[ab]{{{n}}}" for n in range(1, 140))
+    costly = "|".join(f"[ab]*a[ab]{{{n}}}" for n in range(40, 140))
     for n in range(3):
         service.shard.beat(f"m{n}", topics=(), regex=f"{costly}|{n}")
     service.shard.beat("other", group="h", **REGEX)

@@ -33,6 +33,9 @@ _PATTERN_BYTES: Final = 1 << 18
 """The most memory of a compiled pattern, because nested repetitions could take any amount. This also bounds the time to
 match one name to 10 ms."""
 
+LONGEST_BYTES: Final = 2048
+"""How long a pattern may be. A decision compiles it, and 2 KB of `\\pL` take 50 ms. `_PATTERN_BYTES` does not bound the
+time, because a pattern is parsed as a whole before its size is known."""
 
 _RECORD_BYTES: Final = 100
 """The most bytes of a record besides its names."""
@@ -50,6 +53,8 @@ class ResolveRegexes(NamedTuple):
 
 def compiled(pattern: str) -> Any:
     """Compile a pattern. Raises INVALID_REGULAR_EXPRESSION."""
+    if len(pattern.encode()) > LONGEST_BYTES:
+        raise errors.refused_regex(f"{pattern[:100]!r}… is longer than {LONGEST_BYTES} bytes")
     options = re2.Options()
     options.max_mem, options.never_capture, options.log_errors = _PATTERN_BYTES, True, False
     try:
