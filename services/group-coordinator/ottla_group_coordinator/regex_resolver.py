@@ -18,6 +18,7 @@ from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.resource import ResourceType
 from ottla_group_coordinator.keyed_work import KeyedWork
 from ottla_group_coordinator.machines.consumer.errors import refused_regex
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.regexes import (
     Found,
     ResolveRegexes,
@@ -37,6 +38,10 @@ _ASK_S: Final = 10.0
 _AT_ONCE_BYTES: Final = 1 << 17
 """One decision stores matches of at most this size, or those of one larger pattern. A batch holds more, but requests of
 other groups write to it, too."""
+
+_FORMER_NAME_BYTES: Final = 10
+"""How much a topic counts that a pattern has matched before. It is in no record, but it takes as long to take it out of
+the group as to take ten bytes in."""
 
 _AT_ONCE: Final = 1_000
 """The most patterns whose matches one decision stores."""
@@ -81,12 +86,13 @@ class RegexResolver:
         work: _Work = await self._shards.ask(group_id, _work_of(group_id), timeout=_ASK_S)
         found, size_bytes = Found({}, {}, image.revision), 0
         at_once_bytes = min(_AT_ONCE_BYTES, work.most_bytes)
-        for pattern in work.patterns:
+        for pattern, former_names in work.patterns.items():
             try:
                 async with self._turn:
                     matches = await self._matching(pattern, image, reader)
                 more_bytes = matches_limit(group_id, pattern, matches)
                 check_matches(pattern, matches, more_bytes, work.most_bytes)
+                more_bytes += former_names * _FORMER_NAME_BYTES
             except OttlaError as error:
                 _log.warning("a regular expression of group %s gets no new matches: %s", group_id, error)
                 matches, more_bytes = None, 0
@@ -148,16 +154,22 @@ class RegexResolver:
 class _Work(NamedTuple):
     """The patterns of a group that are to be matched. If they are all of them, it is a refresh."""
 
-    patterns: tuple[str, ...]
+    patterns: dict[str, int]
+    """With how many topics each of them has matched so far."""
     is_refresh: bool
     most_bytes: int
     """The largest record that the matches of one pattern may take."""
 
 
+def _former_names(group: ConsumerGroup, pattern: str) -> int:
+    former = group.resolved.get(pattern)
+    return 0 if former is None else len(former.topics)
+
+
 def _work_of(group_id: str) -> Callable[[GroupShard, Moment], ShardDecision[_Work]]:
     def decide(shard: GroupShard, now: Moment) -> ShardDecision[_Work]:
         group = shard.consumer_group(group_id)
-        patterns = () if group is None else patterns_to_match(group)
+        patterns = {} if group is None else {each: _former_names(group, each) for each in patterns_to_match(group)}
         is_refresh = group is not None and len(patterns) == len(group.regexes)
         # The same batch holds the group's epoch, and tombstones of other patterns.
         most_bytes = shard.settings.max_record_bytes * 9 // 10

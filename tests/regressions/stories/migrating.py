@@ -172,6 +172,11 @@ STORIES = (
         skipped(f"{_COORDINATOR}.regex_resolver:check_matches"),
     ),
     Story(
+        "matches-that-vanish-in-one-turn",
+        "All matches of 1,000 regular expressions vanished in one turn of the loop: 0.7 s for a million names",
+        skipped(f"{_COORDINATOR}.regex_resolver:_former_names", 0),
+    ),
+    Story(
         "matches-without-a-member",
         "A static member came back under the id of another one, whose matches stayed in the group for ever",
         skipped(f"{_CONSUMER}.draft:Draft._forget_unread"),

@@ -312,6 +312,23 @@ async def test_matches_that_do_not_fit_into_one_batch_are_stored_in_several() ->
     )
 
 
+@pytest.mark.story("matches-that-vanish-in-one-turn")
+async def test_matches_that_vanish_together_are_taken_out_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex_resolver, "_AT_ONCE_BYTES", 4_000)
+    service = Service()
+    before = service.image
+    service.add_topics("a", 100, name_bytes=6)
+    for n in range(12):
+        service.shard.beat(f"m{n}", topics=(), regex=f"a.*|{n}")
+    assert len((await service.resolved())["a.*|0"]) == 100
+    service.image = replace(before, changed_partitions=None)
+    service.shard.sleep(REFRESH_S)
+    service.shard.beat("m0", service.shard.member("m0").epoch)
+    service.decided.clear()
+    assert not any((await service.resolved()).values())
+    assert len(service.decided) >= 4, "1,200 names, of which 400 go at once"
+
+
 @pytest.mark.story("one-expression-takes-others-along")
 async def test_matches_that_no_record_can_hold_are_refused_and_others_are_stored() -> None:
     service = Service()
