@@ -24,6 +24,7 @@ from ottla_core.security.resource import PatternType, ResourceType
 from ottla_group_coordinator import regex_resolver
 from ottla_group_coordinator.machines.consumer import regexes
 from ottla_group_coordinator.machines.consumer.draft import Draft
+from ottla_group_coordinator.machines.consumer.heartbeat import answer_if_quiet
 from ottla_group_coordinator.machines.consumer.member import LEAVES, LEAVES_FOR_NOW
 from ottla_group_coordinator.machines.consumer.records import (
     MemberKey,
@@ -40,7 +41,7 @@ from ottla_group_coordinator.machines.consumer.regexes import (
     decide_resolved,
     patterns_to_match,
 )
-from ottla_group_coordinator.machines.consumer.requests import Reader
+from ottla_group_coordinator.machines.consumer.requests import ConsumerHeartbeat, Reader
 from ottla_group_coordinator.machines.consumer.topics import ImageTopics
 from ottla_group_coordinator.regex_resolver import RegexResolver
 from ottla_proto.operation import Operation
@@ -436,6 +437,19 @@ def test_a_group_with_too_many_matches_refuses_further_expressions(
     shard.beat("m4", topics=(), regex="u")
     shard.resolve()
     assert "u" in shard.consumers().resolved, "a member that joins again tries again"
+
+
+def test_heartbeats_are_quiet_again_once_a_refused_expression_has_matches(shard: ConsumerShard) -> None:
+    member = Client(shard, "m1", more=REGEX)
+    member.beat()
+    refused = Found({}, {"[tu]": "it takes too long"}, 1)
+    shard.take(decide_resolved(shard.consumers(), refused, shard.known, shard.now))
+    shard.asked.clear()
+    found = Found({"[tu]": frozenset("tu")}, {}, 1, shard.known.matches_version)
+    shard.take(decide_resolved(shard.consumers(), found, shard.known, shard.now))
+    settle(member)
+    beat = ConsumerHeartbeat("m1", member.epoch, client_id="client")
+    assert answer_if_quiet(shard.consumers(), beat, shard.known, shard.settings.consumer.of("g"), shard.now) is not None
 
 
 @pytest.mark.story("matches-of-former-acls")

@@ -133,7 +133,7 @@ def _is_quiet(
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
-        and metadata.regex not in group.refused
+        and group.refusal(metadata.regex) is None
         and not (group.regexes and is_refresh_due(group, topics, settings, now))
     )
 
