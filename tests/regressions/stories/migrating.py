@@ -87,6 +87,14 @@ STORIES = (
         instead_of(f"{_MACHINES}.migration:_classic", _with_a_leader),
     ),
     Story(
+        "older-release-leaves-a-consumer-group",
+        "After a rollback and an upgrade a group had two protocols: commits of its members were refused without end",
+        instead_of(
+            f"{_MACHINES}.shard:GroupShard.consumer_group",
+            lambda original, self, group_id: self._consumers.get(group_id),
+        ),
+    ),
+    Story(
         "classic-member-with-a-name-too-long",
         "A classic member joined a consumer group with a name that no record holds: each later downgrade failed",
         instead_of(f"{_MACHINES}.dispatch:decide_join_request", _unchecked_by_a_consumer_group),

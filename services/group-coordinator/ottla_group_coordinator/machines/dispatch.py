@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ottla_core.coordination.effects import loading
 from ottla_core.coordination.shard import Entry, Recalled, ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import OttlaError
@@ -66,6 +67,8 @@ def decide_consumer_request(
         return decide_consumer_heartbeat(group, request, shard.topics, shard.settings, now)
     if request.epoch != JOINS:
         raise no_consumer_group(group_id)
+    if shard.left_behind(group_id):
+        raise loading()  # the members that are left behind must not come back into the new group
     classic = shard.group_or_new(group_id)
     group = ConsumerGroup(group_id, first_epoch(classic))
     if classic.members:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Set
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -72,6 +73,12 @@ class ExpiryTimer(NamedTuple):
     """It is time to look for expired offsets, in the groups that the last look has left or, if none, in all."""
 
 
+# It is no tuple, because two tuples without fields are one timer.
+@dataclass(frozen=True, slots=True)
+class LeftBehindTimer:
+    """It is time to delete what an older release has left behind (`GroupShard.left_behind`)."""
+
+
 class ProducersAged(NamedTuple):
     """Notes, as a change in memory, that it is time to forget the producers that ended long before `at`."""
 
@@ -97,7 +104,7 @@ class GroupShard:
         self.topics: Final = topics or ImageTopics()
         self._groups: Final[dict[str, Group]] = {}
         self._consumers: Final[dict[str, ConsumerGroup]] = {}
-        """They are the groups of the consumer protocol. No group is in both."""
+        """They are the groups of the consumer protocol. Those in `_groups`, too, are left behind (`left_behind`)."""
         self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
         self._groups_in: Final[dict[str, Counter[str]]] = {}
         """For each topic, the groups that have committed in it, with the number of partitions."""
@@ -127,7 +134,17 @@ class GroupShard:
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """Return the group, or None if there is none of the consumer protocol. It may be empty."""
         group = self._consumers.get(group_id)
-        return group if group is not None and group.exists else None
+        return group if group is not None and group.exists and group_id not in self._groups else None
+
+    def left_behind(self, group_id: str) -> tuple[Entry, ...]:
+        """Return what deletes the records of a consumer group that is a classic group now.
+
+        A coordinator that changes a group's protocol deletes the former records with that. Only a release before the
+        consumer protocol leaves them, because it does not know them: after a rollback, its classic group is the newer
+        one.
+        """
+        group = self._consumers.get(group_id) if group_id in self._groups else None
+        return () if group is None else group.tombstones()
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the group's committed offsets, which must not be changed."""
@@ -256,6 +273,8 @@ class GroupShard:
             for group_id, group in self._consumers.items()
         ]
         timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.retention_check_s}
+        if self._groups.keys() & self._consumers.keys():
+            timers[LeftBehindTimer()] = now.at
         for decision in resumed:
             timers.update(decision.timers)
         memory = tuple(change for decision in resumed for change in decision.memory)
@@ -264,6 +283,8 @@ class GroupShard:
     def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         if isinstance(key, ExpiryTimer):
             return self._expire(now)
+        if isinstance(key, LeftBehindTimer):
+            return self._delete_left_behind(now)
         if isinstance(key, MemberTimer):
             return self._on_consumer_timer(key, now)
         assert isinstance(key, SessionTimer | RebalanceTimer)
@@ -279,6 +300,12 @@ class GroupShard:
         if group is None:
             return ShardDecision(None)
         return _TIME_IS_UP[key.awaits](group, key.member_id, self.topics, self.settings, now)
+
+    def _delete_left_behind(self, now: Moment) -> ShardDecision[None]:
+        """Delete as much as is written at once."""
+        gone = first_of(chain.from_iterable(map(self.left_behind, self._consumers)))
+        next_at = None if gone.are_all else now.at + _NEXT_BATCH_S
+        return ShardDecision(None, gone.records, timers={LeftBehindTimer(): next_at})
 
     def _expire(self, now: Moment) -> ShardDecision[None]:
         """Look at a limited number of groups at a time, because all other requests wait for it."""
