@@ -13,20 +13,24 @@ from unittest.mock import patch
 
 import pytest
 from consumer_groups import Client, ConsumerShard, flat, settings, settle
-from groups import WAITS, EveryTopic, Shard, code
+from groups import WAITS, EveryTopic, Shard, code, subscription
 
 from ottla_core.coordination.shard import Entry, Record
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka_formats.consumer_protocol import MemberAssignment, encode_assignment
 from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines import group as classic
 from ottla_group_coordinator.machines import records
 from ottla_group_coordinator.machines.consumer.records import GroupEpochKey, encode_consumer_key
+from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.members import Member
 from ottla_group_coordinator.machines.membership import CallerIdentity
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
 from ottla_group_coordinator.machines.records import (
     CommittedOffset,
     GroupKey,
     OffsetKey,
+    encode_group,
     encode_key,
     encode_offset,
 )
@@ -38,9 +42,12 @@ _P = TopicPartition("t", 0)
 
 @contextmanager
 def older(shard: Shard) -> Iterator[Shard]:
-    """Let a coordinator take over that does not know the records of consumer groups."""
+    """Let a coordinator take over that does not know the records of consumer groups, nor what `DEPARTED` means."""
     read = [entry._replace(key=bytes(entry.key)) for entry in shard.log if isinstance(entry, Entry)]
-    with patch.object(records, "decode_consumer_key", lambda version, reader: None):
+    with (
+        patch.object(records, "decode_consumer_key", lambda version, reader: None),
+        patch.object(classic, "DEPARTED", replace(classic.DEPARTED, member_id="")),
+    ):
         yield Shard(shard.settings, list(read))
 
 
@@ -106,6 +113,41 @@ def test_an_older_coordinator_leaves_consumer_groups_as_they_are(shard: Consumer
     a.shard = b.shard = again
     settle(a, b)
     assert commit(again, 7, "a", a.epoch) == [None]
+
+
+def test_an_older_coordinator_has_the_members_join_after_a_downgrade(shard: ConsumerShard) -> None:
+    a, generation = join_alone(shard)
+    new = Client(shard, "new", more={"topics": "u"})
+    new.beat()
+    assert shard.join(a, key="again").generation == generation + 1
+    shard.sync(a, generation + 1)
+    new.leave()
+    with older(shard) as there:
+        data = {"range": there.group().members[a].metadata("range")}
+        assert there.heartbeat(a, generation + 1) is None
+        assert there.join(a, protocols=data).member_id == a, "its response may have been lost"
+        there.sleep(0)
+        assert code(there.heartbeat(a, generation + 1)) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert there.join(a, key="once more", protocols=data) is WAITS
+        joined = there.answers["once more"]
+        assert (joined.generation, joined.leader) == (generation + 2, a)
+        assert [member.member_id for member in joined.members] == [a]
+
+
+def test_the_record_of_a_downgrade_is_known_by_its_departed_member(shard: ConsumerShard) -> None:
+    """Later releases have to know it by these bytes."""
+    departed = (
+        "0008" + b"departed".hex() + "ffff" + "002f" + b"a member of the consumer protocol that has gone".hex() + "0000"
+        + "00000000" + "00000000"
+        + "00000014" + "0003" + "00000000" + "00000000" + "00000000" + "ffffffff" + "ffff"
+        + "0000000a" + "0000" + "00000000" + "00000000"
+    )  # fmt: skip
+    group = Group("g", GroupState.STABLE, "consumer", 3, "range")
+    group.members.put(Member("m", None, "", "", 60_000, 10_000, {"range": subscription("t")}))
+    written = encode_group(group.record())
+    assert written.endswith(bytes.fromhex(departed))
+    there = ConsumerShard(shard.settings, [Entry(encode_key(GroupKey("g")), bytes(written))])
+    assert (there.group().state, list(there.group().members)) == (GroupState.PREPARING_REBALANCE, ["m"])
 
 
 @pytest.mark.story("older-release-leaves-a-consumer-group")

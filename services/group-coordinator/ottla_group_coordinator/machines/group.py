@@ -12,16 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from ottla_core.coordination.shard import Entry
 from ottla_core.errors import OttlaError
-from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+from ottla_core.kafka_formats.consumer_protocol import (
+    PROTOCOL_TYPE,
+    MemberAssignment,
+    Subscription,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.history import MOST_READ, Readers
 from ottla_group_coordinator.machines.members import Member, Members
 from ottla_group_coordinator.machines.reading import Reading
 from ottla_group_coordinator.machines.records import GroupKey, GroupRecord, MemberRecord, encode_key
 from ottla_group_coordinator.machines.states import NEXT, GroupState, GroupStateEvent
+
+DEPARTED: Final = MemberRecord(
+    "departed",
+    None,
+    "a member of the consumer protocol that has gone",
+    "",
+    rebalance_timeout_ms=0,
+    session_timeout_ms=0,
+    subscription=encode_subscription(Subscription(())),
+    assignment=encode_assignment(MemberAssignment(())),
+)
+"""In the log, this member leads a group that has no leader. Only a coordinator of an older release takes it for one of
+the members. It evicts the member at once, because its session is over, and so the others join again there, too."""
 
 
 @dataclass(slots=True)
@@ -32,6 +53,7 @@ class Group:
     generation: int = 0
     protocol: str | None = None
     leader: str | None = None
+    """None if there are no members, or if they have yet to join because the group was one of the consumer protocol."""
     state_since_ms: int = -1
     members: Members = field(default_factory=Members)
     pending: frozenset[str] = frozenset()
@@ -110,25 +132,24 @@ class Group:
         return (Entry(encode_key(GroupKey(self.group_id)), None),)
 
     def record(self) -> GroupRecord:
+        leader, members = self.leader, [self._record_of(member) for member in self.members.values()]
+        if members and leader is None:
+            leader = DEPARTED.member_id
+            members.append(DEPARTED)
         return GroupRecord(
-            self.protocol_type,
-            self.generation,
-            self.protocol,
-            self.leader,
-            self.state_since_ms,
-            tuple(
-                MemberRecord(
-                    m.member_id,
-                    m.instance_id,
-                    m.client_id,
-                    m.client_host,
-                    m.rebalance_timeout_ms,
-                    m.session_timeout_ms,
-                    m.metadata(self.protocol),
-                    m.assignment,
-                )
-                for m in self.members.values()
-            ),
+            self.protocol_type, self.generation, self.protocol, leader, self.state_since_ms, tuple(members)
+        )
+
+    def _record_of(self, member: Member) -> MemberRecord:
+        return MemberRecord(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata(self.protocol),
+            member.assignment,
         )
 
 
@@ -136,6 +157,8 @@ def group_from(group_id: str, record: GroupRecord) -> Group:
     """Return a group as the log has it."""
     members = Members()
     for m in record.members:
+        if m.member_id == DEPARTED.member_id:
+            continue
         members.put(
             Member(
                 m.member_id,
@@ -150,11 +173,11 @@ def group_from(group_id: str, record: GroupRecord) -> Group:
         )
     return Group(
         group_id,
-        GroupState.STABLE if record.members else GroupState.EMPTY,
+        GroupState.STABLE if members else GroupState.EMPTY,
         record.protocol_type,
         record.generation,
         record.protocol,
-        record.leader,
+        None if record.leader == DEPARTED.member_id else record.leader,
         record.state_since_ms,
         members,
     )

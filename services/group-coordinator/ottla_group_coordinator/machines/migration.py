@@ -272,7 +272,7 @@ def _may_be_written(group: ConsumerGroup, most_bytes: int) -> bool:
 
 
 def _classic(group: ConsumerGroup, topics: GroupTopics) -> Group:
-    """Return the group as a classic one. It has no leader, which means in the log that its members have yet to join
+    """Return the group as a classic one. It has no leader, because its members have yet to join
     (`decide_resume`)."""
     classic = Group(group.group_id, GroupState.STABLE, PROTOCOL_TYPE, group.epoch)
     for member in group.members.values():

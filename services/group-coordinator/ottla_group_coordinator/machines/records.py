@@ -78,8 +78,7 @@ class MemberRecord:
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """A generation of a group. `protocol` and `leader` are None while it has no members. If only `leader` is None, its
-    members have never synchronized: the group has just changed to the classic protocol."""
+    """A generation of a group. `protocol` and `leader` are None while it has no members."""
 
     protocol_type: str
     generation: int
