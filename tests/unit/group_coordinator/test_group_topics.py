@@ -159,7 +159,7 @@ def test_groups_look_at_a_new_topic_also_if_one_of_them_has_asked_for_its_hash_b
 
 
 def test_a_group_that_was_just_loaded_does_not_look_before_topics_are_hashed() -> None:
-    assert ImageTopics(IMAGE).version == ConsumerGroup("g").seen_version
+    assert ImageTopics(IMAGE).version == ConsumerGroup("g").seen.version
     assert topics_of(IMAGE).version > 0
 
 
