@@ -383,6 +383,14 @@ async def test_a_group_that_comes_in_parts_is_described_whole() -> None:
     assert [asked.after_member for asked in backend.asked] == ["", "m-2", "m-3"]
 
 
+async def test_a_group_that_changes_its_protocol_between_two_parts_is_described_as_what_it_is_then() -> None:
+    classic = pb.GroupDescription(group=GROUP, type="classic", members=part("m-1", "m-2", "m-3").members)
+    parts = [part("m-1", "m-2", has_more=True), classic]
+    backend = GroupBackend(*(pb.DescribeGroupsResponse(groups=[each]) for each in parts))
+    (group,) = (await backend.answer_by_ours(DescribeGroupsRequest(groups=[GROUP]), DescribeGroupsResponse, 5)).groups
+    assert (group.error_code, [member.member_id for member in group.members]) == (0, ["m-1", "m-2", "m-3"])
+
+
 async def test_a_group_whose_next_part_fails_has_the_error_and_the_others_are_described() -> None:
     others = [name for name in map(str, range(99)) if shard_of(name, SHARDS) == shard_of(GROUP, SHARDS)][:2]
     failed = pb.GroupDescription(group=GROUP, error=Error(code=ErrorCode.GROUP_ID_NOT_FOUND, message="gone"))

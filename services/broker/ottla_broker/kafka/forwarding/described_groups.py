@@ -63,7 +63,7 @@ async def _by_shard(backend: Backend, groups: list[str]) -> list[list[str]]:
 
 async def _describe(backend: Backend, groups: Sequence[str]) -> list[pb.GroupDescription]:
     """Describe groups of one shard. A coordinator describes only some of the groups in each call, and of the last one
-    only some members."""
+    only some members. The parts of a group are of several moments, so a member that comes or goes may be missing."""
     described: list[pb.GroupDescription] = []
     begun: pb.GroupDescription | None = None
     while left := groups[len(described) :]:
@@ -75,7 +75,8 @@ async def _describe(backend: Backend, groups: Sequence[str]) -> list[pb.GroupDes
             if not response.groups:
                 raise not_available(GROUP)
             found = list(response.groups)
-            if begun is not None and not found[0].error.code:
+            # A group of another type than before is a classic group now, which is described as a whole, or an error.
+            if begun is not None and found[0].type == begun.type:
                 begun.members.extend(found[0].members)
                 begun.has_more = found[0].has_more
                 found[0] = begun
