@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from random import Random
+from threading import get_ident
 from time import thread_time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,6 +21,7 @@ from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Entry
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.security.acl import Acl, Permission
+from ottla_core.security.authorizer import Authorizer
 from ottla_core.security.resource import PatternType, ResourceType
 from ottla_group_coordinator import regex_resolver
 from ottla_group_coordinator.machines.consumer import regexes
@@ -311,6 +313,23 @@ async def test_matches_that_do_not_fit_into_one_batch_are_stored_in_several() ->
     assert {pattern: len(names) for pattern, names in (await service.resolved()).items()} == dict.fromkeys(
         ("a.*", "b.*", "c.*"), 40
     )
+
+
+async def test_the_loop_goes_on_while_acls_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_in: list[int] = []
+
+    def made(*acls: Any, **fields: Any) -> Authorizer:
+        made_in.append(get_ident())
+        return Authorizer(*acls, **fields)
+
+    monkeypatch.setattr(regex_resolver, "Authorizer", made)
+    service = Service()
+    service.allow("u", revision=1)
+    for n in range(3):
+        service.shard.beat(f"m{n}", topics=(), regex=f"[tu]|{n}", reader=Reader("User:alice", "10.0.0.1"))
+    assert (await service.resolved())["[tu]|2"] == {"u"}
+    assert len(made_in) == 1, "once for each revision of the ACLs"
+    assert made_in != [get_ident()]
 
 
 @pytest.mark.story("matches-that-vanish-in-one-turn")
