@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,7 +83,8 @@ class ConsumerShard(Shard):
     def take_over(self) -> None:
         before = self.machine
         super().take_over()
-        assert _written(self.machine._consumers) == _written(before._consumers)
+        mine, former = ({n: written(g) for n, g in each._consumers.items()} for each in (self.machine, before))
+        assert mine == former
         # While its members join and synchronize, a classic group is ahead of its last generation in the log.
         for name, group in before._groups.items():
             if group.state is GroupState.STABLE:
@@ -131,9 +132,9 @@ class ConsumerShard(Shard):
             yield
 
 
-def _written(groups: Mapping[str, ConsumerGroup]) -> dict[str, dict[str, Any]]:
-    """What of each group is in the log."""
-    return {name: {k: v for k, v in vars(group).items() if k not in _IN_MEMORY} for name, group in groups.items()}
+def written(group: ConsumerGroup) -> dict[str, Any]:
+    """Return the state of the group that is in the log."""
+    return {name: value for name, value in vars(group).items() if name not in _IN_MEMORY}
 
 
 LEFT_OUT = object()
