@@ -24,7 +24,7 @@ from ottla_group_coordinator.machines.dispatch import decide_consumer_request
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.states import GroupState
 
-_IN_MEMORY = ("seen", "_altered", "refresh_asked", "refreshed", "refused", "target_asked", "awaited")
+_IN_MEMORY = ("seen", "_altered", "refresh_asked", "refreshed", "refused", "target_asked", "awaited", "heard")
 """What the next owner of a consumer group looks at again."""
 
 AT_ONCE = ConsumerSettings(assignment_interval_ms=0)
@@ -152,20 +152,29 @@ class Client:
     more: dict[str, Any] = field(default_factory=dict)
     loses: bool = False
     """It does not get its next response."""
+    reports_always: bool = True
+    """Whether it reports its partitions in each heartbeat, or only after it has heard an assignment or has lost two
+    responses."""
+    reported: Partitions | None = None
+    lost: int = 0
+    """The number of responses that it has lost since the last one that it got."""
 
     def beat(self, **more: Any) -> Any:
         """Send a heartbeat and follow its response. A member that is fenced joins again at its next one."""
         if self.epoch == JOINS:
             self.owned, more = {}, {**self.more, **more}
-        else:
+        elif self.reports_always or self.lost > 1 or self.owned != self.reported:
             more = {"owned": self.owned, **more}
         answer = self.shard.beat(self.member_id, self.epoch, **more)
         if self.loses:
             self.loses = False
-        elif isinstance(answer, ConsumerHeartbeatAnswer):
-            self.epoch = answer.epoch
+            self.lost += 1
+            return answer
+        self.lost = 0
+        if isinstance(answer, ConsumerHeartbeatAnswer):
+            self.epoch, self.reported = answer.epoch, self.owned
             if answer.assignment is not None:
-                self.told = answer.assignment
+                self.told, self.reported = answer.assignment, None
         else:
             self.epoch, self.owned, self.told = JOINS, {}, {}
         return answer

@@ -71,6 +71,8 @@ class Tenure:
     since: float
     until: float = _NEVER
     believes_until: float = _NEVER
+    is_stale: bool = False
+    """A response that the member got before it was paused may have given it the partition."""
 
 
 class MigrationChecker:
@@ -88,6 +90,8 @@ class MigrationChecker:
         """By group and member: when its accepted commits were sent."""
         self._expelled: Final[dict[tuple[str, str], list[float]]] = defaultdict(list)
         """By group and member: when commits were sent that were refused because it was no member."""
+        self._paused: Final[dict[tuple[str, str], float]] = {}
+        """By group and member: when it was paused. It has neither committed nor lost its partitions since."""
         self._written: Final[dict[str, None]] = {}
         self._read: Final[dict[str, set[str]]] = defaultdict(set)
 
@@ -99,11 +103,15 @@ class MigrationChecker:
             case "assigned", _:
                 found.rebalances += bool(operation["partitions"])
                 self._begin(operation)
-            case (("revoked" | "lost"), _):
+            case "revoked", _:
                 self._end(operation, operation["partitions"])
+            case "lost", _:
+                self._end(operation, tuple(self._believed(operation)))
+                self._paused.pop((operation["group"], operation["member"]), None)
             case (("killed" | "closed" | "ended"), _):
                 self._end(operation, tuple(self._believed(operation)))
             case "paused", _:
+                self._paused[operation["group"], operation["member"]] = operation["mono_ns"]
                 for tenure in self._believed(operation).values():
                     tenure.until = min(tenure.until, operation["mono_ns"])
             case "read", _:
@@ -113,7 +121,13 @@ class MigrationChecker:
                 self._written[operation["value"]] = None
             case "commit", "ok":
                 found.commits += 1
-                self._commits[operation["group"], operation["member"]].append(operation["asked_ns"])
+                member = operation["group"], operation["member"]
+                self._commits[member].append(operation["asked_ns"])
+                if self._paused.get(member, _NEVER) < operation["asked_ns"]:
+                    del self._paused[member]
+                    for tenure in self._believed(operation).values():
+                        if tenure.is_stale:
+                            tenure.is_stale, tenure.since = False, operation["asked_ns"]
             case "old_commit", outcome:
                 found.old_commits += 1
                 if outcome == "ok":
@@ -140,7 +154,8 @@ class MigrationChecker:
     def _begin(self, operation: Operation) -> None:
         self._end(operation, operation["partitions"])
         for partition in operation["partitions"]:
-            tenure = Tenure(operation["member"], operation["mono_ns"])
+            is_stale = (operation["group"], operation["member"]) in self._paused
+            tenure = Tenure(operation["member"], operation["mono_ns"], is_stale=is_stale)
             self._tenures[operation["group"], partition].append(tenure)
             self._believed(operation)[partition] = tenure
 
@@ -154,7 +169,7 @@ class MigrationChecker:
         return self._open[operation["group"], operation["member"]]
 
     def _check_owners(self, group: str, partition: int, tenures: Sequence[Tenure]) -> None:
-        for former, later in pairwise(tenures):
+        for former, later in pairwise(tenure for tenure in tenures if not tenure.is_stale):
             if former.member == later.member:
                 continue
             what = f"partition {partition} of {group}"

@@ -215,6 +215,17 @@ STORIES = (
         instead_of(f"{_COORDINATOR}.target_maker:TargetMaker._make", _in_one_of_few_places),
     ),
     Story(
+        "assignment-whose-response-was-lost",
+        "librdkafka dropped a late response and did not hear its assignment again: partitions stayed without a reader",
+        instead_of(
+            f"{_CONSUMER}.heartbeat:_has_heard",
+            lambda original, draft, former, current, request: (
+                original(draft, former, current, request)
+                or (current == former.current and request.owned is None and request.epoch > 0)
+            ),
+        ),
+    ),
+    Story(
         "target-larger-than-a-batch",
         "A member that reads 200,000 partitions was written with others in one batch, which the log refused for ever",
         instead_of(

@@ -85,6 +85,13 @@ def test_who_stands_still_may_be_overtaken() -> None:
     assert found(*paused, committed(4, 10, "a")) == {}, "it was made before another one had the partition"
 
 
+def test_a_member_that_goes_on_may_take_what_an_old_response_gives_it() -> None:
+    paused = [assigned(1, "b", 0), op(2, "paused"), assigned(5, "a", 0)]
+    assert found(*paused, lost(6, "a"), revoked(9, "b", 0)) == {}
+    assert found(*paused, committed(6, 7, "a"), revoked(9, "b", 0)) == {"double_owners": 1}
+    assert found(*paused, lost(6, "a"), assigned(7, "a", 0), revoked(9, "b", 0)) == {"double_owners": 1}
+
+
 def test_who_has_missed_its_session_learns_of_it_from_its_next_commit() -> None:
     starved = [assigned(1, "a", 0), assigned(5, "b", 0), lost(20, "a", 0)]
     told = committed(8, 9, "a", "fail", "UNKNOWN_MEMBER_ID")

@@ -43,7 +43,7 @@ def group_of(members: int, **more: Any) -> ConsumerShard:
 def stable_group_of(members: int) -> ConsumerShard:
     shard = group_of(members)
     shard.sleep(20)
-    for _ in range(3):
+    for _ in range(4):
         shard.assign()
         for n in range(members):
             member = shard.member(f"m{n}")

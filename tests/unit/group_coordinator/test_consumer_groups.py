@@ -68,10 +68,35 @@ def test_a_member_that_waits_writes_nothing(shard: ConsumerShard) -> None:
 
 
 def test_a_heartbeat_that_changes_nothing_writes_nothing(shard: ConsumerShard) -> None:
-    shard.beat("m1")
+    assigned = shard.beat("m1").assignment
     before = len(shard.log)
-    assert shard.beat("m1", 2) == ConsumerHeartbeatAnswer("m1", 2, 5_000)
+    for more in ({"owned": assigned}, {}):
+        assert shard.beat("m1", 2, **more) == ConsumerHeartbeatAnswer("m1", 2, 5_000)
     assert len(shard.log) == before
+
+
+@pytest.mark.story("assignment-whose-response-was-lost")
+def test_a_member_that_has_lost_a_response_hears_its_assignment_again(shard: ConsumerShard) -> None:
+    one, two = Client(shard, "m1"), Client(shard, "m2")
+    settle(one)
+    two.beat()
+    shard.beat("m1", 2)  # its response says what it has to give up, and is lost
+    less = shard.beat("m1", 2).assignment
+    assert len(flat(less)) == 2
+    one.owned = less
+    one.beat()
+    shard.beat("m2", 3)  # its response has what m1 has given up, and is lost
+    more = shard.beat("m2", 3).assignment
+    assert len(flat(more)) == 2
+    assert shard.beat("m2", 3, owned=more).assignment is None
+    assert shard.beat("m2", 3).assignment is None
+
+
+def test_a_new_owner_has_each_member_hear_its_assignment_once(shard: ConsumerShard) -> None:
+    one = Client(shard, "m1")
+    settle(one)
+    shard.take_over()
+    assert [shard.beat("m1", 2).assignment for _ in range(3)] == [one.owned, None, None]
 
 
 def test_a_first_heartbeat_without_topics_is_accepted(shard: ConsumerShard) -> None:

@@ -59,6 +59,7 @@ class Members:
             static = {"instance_id": f"i{self.count % 3}"} if self.chance.random() < 0.4 else {}
             assignor = {"assignor": self.chance.choice(["uniform", "range"])} if self.chance.random() < 0.3 else {}
             client = Client(self.shard, f"m{self.count}", more={**static, **assignor, **self.subscription()})
+            client.reports_always = self.chance.random() < 0.5
             self.clients.append(client)
             client.beat()
 
@@ -98,7 +99,7 @@ class Members:
             self.clients.remove(client)
             self.count += 1
             member_id = client.member_id if self.chance.random() < 0.5 else f"m{self.count}"
-            self.clients.append(Client(self.shard, member_id, more=client.more))
+            self.clients.append(Client(self.shard, member_id, more=client.more, reports_always=client.reports_always))
             self.clients[-1].beat()
 
     def subscribe(self) -> None:
@@ -178,14 +179,14 @@ class Members:
         # Members that have gone keep their sessions for as long as coordinators come and go.
         self.often = 0.0
         for client in self.clients:
-            client.loses = False
+            client.loses = self.chance.random() < 0.3
         for _ in range(16):
             for client in self.clients:
                 client.beat()
                 client.settle()
             self.shard.resolve()
             self.shard.assign()
-            self.shard.sleep(5)
+            self.shard.sleep(3)  # all sessions of members that have gone end, and no rebalance timeout does
         settled = [client for client in self.clients if client.epoch != JOINS]
         if not settled:
             return

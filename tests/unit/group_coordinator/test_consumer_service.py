@@ -120,13 +120,14 @@ async def coordinator() -> AsyncIterator[Coordinator]:
     await coordinator.shards.kill()
 
 
-async def test_only_the_response_to_a_join_has_the_assignment(coordinator: Coordinator) -> None:
+async def test_responses_have_the_assignment_until_the_member_reports_it(coordinator: Coordinator) -> None:
     joined = await coordinator.join("m1")
     assert (joined.member_id, joined.member_epoch, joined.heartbeat_interval_ms) == ("m1", 2, 5_000)
-    assert joined.assignment == ALL
-    went_on = await coordinator.beat("m1", 2)
-    assert not went_on.HasField("assignment")
-    assert went_on.member_epoch == 2
+    assert joined.assignment == (await coordinator.beat("m1", 2)).assignment == ALL
+    for more in ({"owned": ALL}, {}):
+        went_on = await coordinator.beat("m1", 2, **more)
+        assert not went_on.HasField("assignment")
+        assert went_on.member_epoch == 2
 
 
 @pytest.mark.story("large-target-is-made-in-one-turn")
@@ -158,6 +159,7 @@ async def test_a_target_that_fails_is_made_after_the_next_request(
 
 async def test_a_quiet_heartbeat_makes_no_call_to_the_log(coordinator: Coordinator) -> None:
     await coordinator.join("m1")
+    await coordinator.beat("m1", 2, owned=ALL)
     coordinator.log.calls.clear()
     for _ in range(20):
         await coordinator.beat("m1", 2)
@@ -167,6 +169,7 @@ async def test_a_quiet_heartbeat_makes_no_call_to_the_log(coordinator: Coordinat
 async def test_a_quiet_heartbeat_costs_no_more_calls_than_a_classic_one(coordinator: Coordinator) -> None:
     service, member = coordinator.service, pb.Member(member_id="m1")
     await coordinator.join("m1")
+    await coordinator.beat("m1", 2, owned=ALL)
     joining = pb.JoinRequest(
         group="classic", session_timeout_ms=10_000, protocol_type="consumer", protocols=[pb.Protocol(name="range")]
     )

@@ -133,6 +133,14 @@ async def test_a_refusal_of_the_coordinator_is_passed_on_with_its_message(versio
     assert (told.member_id, told.member_epoch, told.assignment) == (None, 0, None)
 
 
+async def test_a_heartbeat_that_may_have_been_carried_out_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_calls, "_HAND_OVER_S", 10.0)
+    for code, times in ((ErrorCode.COORDINATOR_NOT_AVAILABLE, 1), (ErrorCode.NOT_COORDINATOR, 2)):
+        backend = GroupBackend(pb.ConsumerHeartbeatResponse(error=Error(code=code)), pb.ConsumerHeartbeatResponse())
+        told = await beaten(backend, beat(), 1)
+        assert (told.error_code, len(backend.asked)) == (code if times == 1 else 0, times)
+
+
 @EACH_VERSION
 @pytest.mark.parametrize(
     "request_",

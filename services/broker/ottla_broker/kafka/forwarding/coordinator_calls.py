@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Set
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
@@ -23,13 +24,21 @@ _PAUSE_S: Final = 0.05
 
 
 async def call_owner(
-    backend: Backend, kind: str, key: str, method: Method[RequestT, Response], request: RequestT, limit_s: float
+    backend: Backend,
+    kind: str,
+    key: str,
+    method: Method[RequestT, Response],
+    request: RequestT,
+    limit_s: float,
+    *,
+    repeats: Set[int] = COORDINATOR_MOVES,
 ) -> Response:
     """Return the response of the coordinator of the key's shard, with the error that it may carry.
 
-    While a shard moves from one coordinator to another, the request is repeated for a moment. A client could do no
-    better, because to the client this broker is the coordinator, before and after. Either the request was not carried
-    out, or a repeat changes nothing, because it says what the result is to be. Raises COORDINATOR_NOT_AVAILABLE.
+    While a shard moves from one coordinator to another, the request is repeated for a moment after an error in
+    `repeats`. A client could do no better, because to the client this broker is the coordinator, before and after.
+    Either the request was not carried out, or a repeat changes nothing, because it says what the result is to be. After
+    COORDINATOR_NOT_AVAILABLE it may have been carried out. Raises COORDINATOR_NOT_AVAILABLE.
     """
     loop = asyncio.get_running_loop()
     patient_until = loop.time() + _HAND_OVER_S
@@ -38,10 +47,10 @@ async def call_owner(
             owner = backend.coordinators.owner(kind, key)
             response = await backend.coordinators.ask(owner, method, request, limit_s)
             error: Error = response.error  # type: ignore[attr-defined]  # every response has one: tests/architecture
-            if error.code not in COORDINATOR_MOVES or loop.time() >= patient_until:
+            if error.code not in repeats or loop.time() >= patient_until:
                 return response
         except OttlaError as error:
-            if error.code not in COORDINATOR_MOVES or loop.time() >= patient_until:
+            if error.code not in repeats or loop.time() >= patient_until:
                 raise
         await asyncio.sleep(_PAUSE_S)
 

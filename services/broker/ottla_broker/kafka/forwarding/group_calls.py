@@ -5,6 +5,7 @@ A call ends with its connection: the task that waits for it is cancelled, and th
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
@@ -12,6 +13,7 @@ from google.protobuf.message import Message
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.forwarding.coordinator_calls import CALL_S, call_owner
 from ottla_broker.kafka.wire.frames import KafkaContext
+from ottla_core.errors import COORDINATOR_MOVES
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
@@ -31,10 +33,16 @@ JOIN_S: Final = 1_800.0
 
 
 async def call(
-    backend: Backend, group: str, method: Method[RequestT, Response], request: RequestT, *, limit_s: float = CALL_S
+    backend: Backend,
+    group: str,
+    method: Method[RequestT, Response],
+    request: RequestT,
+    *,
+    limit_s: float = CALL_S,
+    repeats: Set[int] = COORDINATOR_MOVES,
 ) -> Response:
     """Return the response of the group's coordinator, as `call_owner` does."""
-    return await call_owner(backend, GROUP, group, method, request, limit_s)
+    return await call_owner(backend, GROUP, group, method, request, limit_s, repeats=repeats)
 
 
 def member(member_id: str, instance_id: str | None) -> pb.Member:

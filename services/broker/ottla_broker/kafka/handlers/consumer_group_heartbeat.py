@@ -17,7 +17,7 @@ from ottla_broker.kafka.forwarding.controller_calls import error_fields, reporte
 from ottla_broker.kafka.forwarding.group_calls import call, host_of, member
 from ottla_broker.kafka.handling import control
 from ottla_broker.kafka.wire.frames import KafkaContext
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, ErrorCode, OttlaError
 from ottla_core.event_loop.slices import sliced
 from ottla_core.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla_core.rpc.bounds import check_few
@@ -36,6 +36,8 @@ _LEAVES_FOR_NOW: Final = -2
 _UNCHANGED_MS: Final = -1
 _MOST_TOPICS: Final = 10_000
 """The most topics of one request, because the coordinator handles all of them in one turn of its loop."""
+_REPEATS: Final = COORDINATOR_MOVES - {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+"""A request that may have been carried out is not repeated. If it gave the member a new epoch, that would fence it."""
 _BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
 """Kafka treats a text of only these characters as empty."""
 
@@ -54,7 +56,7 @@ async def handle(
         if owned:
             add = forwarded.owned.topics.add
             await sliced(lambda topic: add(topic_id=topic.topic_id, partitions=topic.partitions), owned)
-        response = await call(backend, request.group_id, Group.CONSUMER_HEARTBEAT, forwarded)
+        response = await call(backend, request.group_id, Group.CONSUMER_HEARTBEAT, forwarded, repeats=_REPEATS)
     except OttlaError as error:
         return ConsumerGroupHeartbeatResponse(**error_fields(error))
     if response.error.code:

@@ -100,7 +100,15 @@ class Awaited(NamedTuple):
     step: ClassicStep | None
 
 
-MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | RegexesRefused | Awaited
+class Heard(NamedTuple):
+    """A change in memory: whether a member is known to have its present assignment, or None once it has left."""
+
+    group: str
+    member_id: str
+    is_known: bool | None
+
+
+MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | RegexesRefused | Awaited | Heard
 """A change of a group that is not in the log."""
 
 
@@ -135,6 +143,8 @@ class ConsumerGroup:
         self.refreshed = Refreshed(group_id, 0, float("-inf"))
         self.target_asked = TargetAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
+        self.heard: Final[dict[str, bool]] = {}
+        """For each member, whether it is known to have its present assignment. After a load, no member is in it."""
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self.quiet_epoch: int | None = None
         """The target's epoch, or None while the target is older than the group's epoch."""
@@ -316,6 +326,8 @@ class ConsumerGroup:
                 self._altered.clear()
             case Awaited():
                 _put(self.awaited, change.member_id, change.step)
+            case Heard():
+                _put(self.heard, change.member_id, change.is_known)
             case RefreshAsked():
                 self.refresh_asked = change
             case Refreshed():

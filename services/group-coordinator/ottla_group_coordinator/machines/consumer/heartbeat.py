@@ -18,7 +18,7 @@ from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, member_of
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesRefused
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, Heard, RegexesRefused
 from ottla_group_coordinator.machines.consumer.member import (
     JOINS,
     LEAVES_FOR_NOW,
@@ -133,6 +133,7 @@ def _is_quiet(
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
+        and group.heard.get(member.member_id) is True
         and group.refusal(metadata.regex) is None
         and not (group.regexes and is_refresh_due(group, topics, settings, now))
     )
@@ -151,16 +152,30 @@ def _go_on(
     make_target(draft, topics, settings)
     current = step(draft, group.members[member.member_id], request.owned, topics)
     draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.SESSION)] = _session_end(consumer, draft.now)
-    is_told = (
-        request.epoch == JOINS
-        or request.is_full
-        or not are_equal(current.assigned, former.current.assigned)
-        or (request.owned is not None and not are_equal(current.assigned, request.owned))
-    )
-    assignment = without_epochs(current.assigned) if is_told else None
+    has_heard = _has_heard(draft, former, current, request)
+    assignment = None if has_heard and not request.is_full else without_epochs(current.assigned)
     return draft.decision(
         ConsumerHeartbeatAnswer(member.member_id, current.epoch, consumer.heartbeat_interval_ms, assignment)
     )
+
+
+def _has_heard(draft: Draft, former: ConsumerMember, current: CurrentAssignment, request: ConsumerHeartbeat) -> bool:
+    """Return whether the member is known to have its present assignment. Otherwise the response says it again.
+
+    A response may be lost, and not every client reports its partitions after that: librdkafka does not if it has only
+    waited for too long. So a member hears its assignment until it has reported it, and once more after a load.
+    """
+    stored = draft.group.heard.get(former.member_id)
+    is_changed = request.epoch == JOINS or not are_equal(current.assigned, former.current.assigned)
+    if request.owned is not None:
+        is_known = request.epoch != JOINS and are_equal(current.assigned, request.owned)
+    else:
+        # A member that has not changed since the load has nothing to report, so one response has to do for it.
+        is_known = stored is not False and not is_changed
+    if is_known is not stored or request.epoch == JOINS:
+        draft.memory.append(Heard(draft.group.group_id, former.member_id, is_known))
+    # A member may own what it is to own, and still be on its way to another assignment of which it has heard.
+    return is_known and not is_changed and (stored is not None or request.owned is not None)
 
 
 # ---- the member ---------------------------------------------------------------------------------------------------
