@@ -32,6 +32,8 @@ class ConsumerMember(GroupMember):
         """It has joined, or has heard no answer, so the coordinator has to hear everything."""
         self._has_changed = False
         """The coordinator does not know yet what it owns."""
+        self._repeats_all: Final = self._random.random() < 0.5
+        """It says everything again when a response was lost. librdkafka says only what it would have said anyway."""
 
     async def _step(self) -> None:
         if not (self._says_all or self._has_changed):
@@ -39,7 +41,7 @@ class ConsumerMember(GroupMember):
         sent_at, reports = self._cluster.world.now, self._says_all or self._has_changed
         answer = await self._asked(self._raw.consumer_heartbeat(self._any(), self._request(), ANSWERED_S))
         if answer is None:
-            self._says_all = True
+            self._says_all = self._says_all or self._repeats_all
             if reports:
                 self._doubt()
             await self._wait_to_retry()
@@ -78,16 +80,15 @@ class ConsumerMember(GroupMember):
         if answer.assignment is None:
             self._hear(sent_at, answer.member_epoch)
             return
+        self._has_changed = True
         wanted = {number for topic in answer.assignment.topic_partitions for number in topic.partitions}
         if revoked := self.owned - wanted:
             # It still has its former epoch while it commits what it gives up.
             await self._finish()
             self._give_up(revoked)
-            self._has_changed = True
         self._hear(sent_at, answer.member_epoch)
         if taken := wanted - self.owned:
             self._take(taken)
-            self._has_changed = True
 
     async def _leave(self) -> None:
         self._member = self._member._replace(generation=_LEAVES if self._role.instance_id is None else _LEAVES_FOR_NOW)

@@ -97,6 +97,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType(
                     "who-leaves-too-small-an-isr-is-forgotten",
                 ),
                 "migrating": (
+                    "assignment-whose-response-was-lost",
                     "assignments-lost-in-the-upgrade",
                     "assignments-not-replayed",
                     "commit-in-any-epoch",
