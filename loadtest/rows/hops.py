@@ -14,8 +14,8 @@ import statistics
 import struct
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +67,23 @@ class ServicesCpu:
 
     def _read(self) -> dict[str, float]:
         return {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+
+
+@contextmanager
+def measured_stack(topic: str, partitions: int) -> Iterator[tuple[RunningStack, ServicesCpu]]:
+    """Start one service of each kind, with a topic, and measure what they take while nobody asks."""
+    descriptors.raise_limit()
+    directory = Path(tempfile.mkdtemp(prefix=f"ottla-{topic}-"))
+    try:
+        with RunningStack(directory / "stack", brokers=1, group_coordinators=1, txn_coordinators=1) as stack:
+            with ottla.Admin(stack.bootstrap) as admin:
+                admin.topics.create(topic, partitions=partitions, if_exists="ok")
+            cpu = ServicesCpu(stack)
+            time.sleep(_SETTLE_S)
+            cpu.measure_idle(5.0)
+            yield stack, cpu
+    finally:
+        shutil.rmtree(directory)
 
 
 async def closed(cpu: ServicesCpu, clients: int, request: Request, seconds: float) -> dict[str, float]:
@@ -186,18 +203,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--transactions", type=int, default=150)
     given = parser.parse_args()
-    descriptors.raise_limit()
-    directory = Path(tempfile.mkdtemp(prefix="ottla-hops-"))
-    try:
-        with RunningStack(directory / "stack", brokers=1, group_coordinators=1, txn_coordinators=1) as stack:
-            with ottla.Admin(stack.bootstrap) as admin:
-                admin.topics.create(TOPIC, partitions=3, if_exists="ok")
-            cpu = ServicesCpu(stack)
-            time.sleep(_SETTLE_S)
-            cpu.measure_idle(5.0)
-            print(json.dumps(asyncio.run(measure(stack, cpu, given))))
-    finally:
-        shutil.rmtree(directory)
+    with measured_stack(TOPIC, 3) as (stack, cpu):
+        print(json.dumps(asyncio.run(measure(stack, cpu, given))))
 
 
 if __name__ == "__main__":

@@ -10,24 +10,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shutil
 import statistics
-import tempfile
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import ottla
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.heartbeats import joined, kafka_clients
-from loadtest.rows.hops import Request, ServicesCpu, paced
+from loadtest.rows.hops import Request, ServicesCpu, measured_stack, paced
 from ottla.client.kafka.apis import Api
 from ottla.client.kafka.frames import request_frame, response_in
 from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ottla_core.process import descriptors
 from ottla_stack.running import RunningStack
 
 A = TypeVar("A")
@@ -36,7 +30,6 @@ TOPIC: Final = "read"
 _HEARTBEAT: Final = Api(
     68, "ConsumerGroupHeartbeat", ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, range(1, 2)
 )
-_SETTLE_S: Final = 5.0
 _AT_ONCE: Final = 50
 _ROUND_S: Final = 1.2
 """A little more than the interval between two targets of a group."""
@@ -168,18 +161,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=9.0)
     parser.add_argument("--pairs", type=int, default=5)
     given = parser.parse_args()
-    descriptors.raise_limit()
-    directory = Path(tempfile.mkdtemp(prefix="ottla-protocols-"))
-    try:
-        with RunningStack(directory / "stack", brokers=1, group_coordinators=1, txn_coordinators=1) as stack:
-            with ottla.Admin(stack.bootstrap) as admin:
-                admin.topics.create(TOPIC, partitions=given.each, if_exists="ok")
-            cpu = ServicesCpu(stack)
-            time.sleep(_SETTLE_S)
-            cpu.measure_idle(5.0)
-            print(json.dumps(asyncio.run(measure(stack, cpu, given))))
-    finally:
-        shutil.rmtree(directory)
+    with measured_stack(TOPIC, given.each) as (stack, cpu):
+        print(json.dumps(asyncio.run(measure(stack, cpu, given))))
 
 
 if __name__ == "__main__":
