@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const pollTime = 100 * time.Millisecond
@@ -104,9 +106,30 @@ func (m franzGoMember) Commit() error {
 	m.work <- func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		committed <- m.client.CommitUncommittedOffsets(ctx)
+		committed <- m.commit(ctx)
 	}
 	return <-committed
+}
+
+// commit returns errNothingCommitted if the client has sent nothing, as when it has just lost its partitions.
+func (m franzGoMember) commit(ctx context.Context) error {
+	outcome := errNothingCommitted
+	m.client.CommitOffsetsSync(ctx, m.client.UncommittedOffsets(), func(
+		_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error,
+	) {
+		if err != nil {
+			outcome = err
+			return
+		}
+		for _, topic := range response.Topics {
+			for _, partition := range topic.Partitions {
+				if outcome = kerr.ErrorForCode(partition.ErrorCode); outcome != nil {
+					return
+				}
+			}
+		}
+	})
+	return outcome
 }
 
 func (m franzGoMember) Seek(partition int32, offset int64) error {

@@ -18,9 +18,11 @@ const (
 	metadataAge       = 2 * time.Second
 )
 
+var errNothingCommitted = errors.New("nothing was committed")
+
 // Member is a member of a group that reads.
 type Member interface {
-	// Commit commits how far it has read.
+	// Commit commits how far it has read. It may return errNothingCommitted.
 	Commit() error
 	Seek(partition int32, offset int64) error
 	// Close leaves the group, unless there is an instance id.
@@ -90,7 +92,9 @@ func beMember(client Client, o Options) error {
 // commit prints its outcome. A member goes on if its commit was refused.
 func commit(member Member, events *Events) {
 	answer := map[string]any{"asked_ns": now()}
-	if err := member.Commit(); err != nil {
+	if err := member.Commit(); errors.Is(err, errNothingCommitted) {
+		answer["done"], answer["nothing"] = "commit", true
+	} else if err != nil {
 		answer["failed"], answer["error"] = "commit", err.Error()
 	} else {
 		answer["done"] = "commit"

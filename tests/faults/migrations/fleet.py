@@ -119,6 +119,8 @@ class MigratingMember:
             case {"record": record}:
                 value = base64.b64decode(record["value"]).decode()
                 self._note("read", mono_ns=at, values=[value], partition=record["partition"], offset=record["offset"])
+            case {"done": "commit", "nothing": True}:
+                self._is_asked = False
             case {"done": "commit", "asked_ns": asked}:
                 self._is_asked = False
                 self._note("commit", "ok", mono_ns=at, asked_ns=asked)
