@@ -71,7 +71,7 @@ class ServicesCpu:
 
 @contextmanager
 def measured_stack(topic: str, partitions: int) -> Iterator[tuple[RunningStack, ServicesCpu]]:
-    """Start one service of each kind, with a topic, and measure what they take while nobody asks."""
+    """Start one broker and one coordinator of each kind, create a topic, and measure the CPU time of idle services."""
     descriptors.raise_limit()
     directory = Path(tempfile.mkdtemp(prefix=f"ottla-{topic}-"))
     try:

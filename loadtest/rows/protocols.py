@@ -1,5 +1,5 @@
-"""What a heartbeat of the consumer protocol (KIP-848) costs, beside one of the classic protocol: the CPU time of all
-services for each heartbeat of a Kafka client, without what they take while nobody asks.
+"""Compares the cost of a heartbeat in the consumer protocol (KIP-848) and in the classic one: the CPU time of all
+services for each heartbeat of a Kafka client, without the time that idle services take.
 
 One stack has members of both protocols, each with a connection of its own. In turn, the members of one protocol send a
 heartbeat every 3 s. The last line is JSON.

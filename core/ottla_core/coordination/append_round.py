@@ -24,8 +24,8 @@ from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
 ROUND_S: Final = 0.02
-"""A round makes decisions for as much CPU time. It blocks the loop, and other shards and heartbeats have to be served,
-too. A decision takes from some microseconds to 0.1 s."""
+"""The CPU time after which a round makes no further decision. A round blocks the loop, and other shards and heartbeats
+have to be served, too. One decision takes between some microseconds and 0.1 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class AppendRound(Generic[S]):
         self._largest_bytes: Final = max_batch_bytes
 
     def decide_all(self, waiting: deque[ShardRequest[S]], now: Moment) -> None:
-        """Take from `waiting` what fits, in order, and then the timers that are due, if no request is left. The next
-        round goes on where the time of this one ends.
+        """Take from `waiting` what fits, in order, and then the timers that are due, if no request is left. If its
+        time ends, the next round continues.
 
         Requests come first: among them may be the heartbeat that moves the timer.
         """

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class KeyedWork(Generic[K, A]):
     """Calls `work(key, request)` for each request. `name` describes the work in the log.
 
-    Requests for one key that wait are merged. By default the newest replaces the others.
+    Waiting requests for a key are merged. By default the newest one replaces the others.
     """
 
     def __init__(

@@ -41,8 +41,8 @@ DEPARTED: Final = MemberRecord(
     subscription=encode_subscription(Subscription(())),
     assignment=encode_assignment(MemberAssignment(())),
 )
-"""In the log, this member leads a group that has no leader. Only a coordinator of an older release takes it for one of
-the members. It evicts the member at once, because its session is over, and so the others join again there, too."""
+"""In the log, this member is the leader of a group that has none. Only coordinators of older releases take it for a
+real member. They evict it at once, because its session is over, and so they have the others join again, too."""
 
 
 @dataclass(slots=True)

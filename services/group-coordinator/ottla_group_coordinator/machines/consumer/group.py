@@ -144,7 +144,7 @@ class ConsumerGroup:
         self.target_asked = TargetAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
         self.heard: Final[dict[str, bool]] = {}
-        """For each member, whether it is known to have its present assignment. After a load, no member is in it."""
+        """Whether each member is known to have its present assignment. After a load it has no members."""
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self.quiet_epoch: int | None = None
         """The target's epoch, or None while the target is older than the group's epoch."""

@@ -160,21 +160,22 @@ def _go_on(
 
 
 def _has_heard(draft: Draft, former: ConsumerMember, current: CurrentAssignment, request: ConsumerHeartbeat) -> bool:
-    """Return whether the member is known to have its present assignment. Otherwise the response says it again.
+    """Return whether the response need not repeat the assignment, and remember what is known of the member.
 
-    A response may be lost, and not every client reports its partitions after that: librdkafka does not if it has only
-    waited for too long. So a member hears its assignment until it has reported it, and once more after a load.
+    A response may be lost, and not every client reports its partitions afterwards: librdkafka does not if its request
+    has only timed out. So a member's responses have its assignment until it has reported it. After a load, the first
+    response has it, too.
     """
     stored = draft.group.heard.get(former.member_id)
     is_changed = request.epoch == JOINS or not are_equal(current.assigned, former.current.assigned)
     if request.owned is not None:
         is_known = request.epoch != JOINS and are_equal(current.assigned, request.owned)
     else:
-        # A member that has not changed since the load has nothing to report, so one response has to do for it.
+        # After a load, a member whose assignment has not changed has nothing to report. One response has to suffice.
         is_known = stored is not False and not is_changed
     if is_known is not stored or request.epoch == JOINS:
         draft.memory.append(Heard(draft.group.group_id, former.member_id, is_known))
-    # A member may own what it is to own, and still be on its way to another assignment of which it has heard.
+    # A member may report exactly its new assignment while it is still about to take an older one.
     return is_known and not is_changed and (stored is not None or request.owned is not None)
 
 
