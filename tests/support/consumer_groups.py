@@ -11,7 +11,7 @@ from typing import Any
 
 from groups import Shard, id_of
 
-from ottla_core.errors import OttlaError
+from ottla_core.errors import COORDINATOR_MOVES, OttlaError
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES, ConsumerMember
@@ -24,7 +24,7 @@ from ottla_group_coordinator.machines.dispatch import decide_consumer_request
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.states import GroupState
 
-_IN_MEMORY = ("seen", "_altered", "refresh_asked", "refreshed", "refused", "target_asked", "awaited", "heard")
+_IN_MEMORY = ("seen", "_altered", "refresh_asked", "refreshed", "refused", "target_asked", "awaited", "reports")
 """What the next owner of a consumer group looks at again."""
 
 AT_ONCE = ConsumerSettings(assignment_interval_ms=0)
@@ -153,8 +153,7 @@ class Client:
     loses: bool = False
     """It does not get its next response."""
     reports_always: bool = True
-    """Whether it reports its partitions in each heartbeat, or only after it has heard an assignment or has lost two
-    responses."""
+    """Whether it reports its partitions in each heartbeat, or only if they have changed or two responses were lost."""
     reported: Partitions | None = None
     lost: int = 0
     """The number of responses that it has lost since the last one that it got."""
@@ -174,7 +173,9 @@ class Client:
         if isinstance(answer, ConsumerHeartbeatAnswer):
             self.epoch, self.reported = answer.epoch, self.owned
             if answer.assignment is not None:
-                self.told, self.reported = answer.assignment, None
+                self.told = answer.assignment
+        elif answer.code in COORDINATOR_MOVES:
+            self.reported = None
         else:
             self.epoch, self.owned, self.told = JOINS, {}, {}
         return answer

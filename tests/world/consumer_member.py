@@ -33,7 +33,8 @@ class ConsumerMember(GroupMember):
         self._has_changed = False
         """The coordinator does not know yet what it owns."""
         self._repeats_all: Final = self._random.random() < 0.5
-        """It says everything again when a response was lost. librdkafka says only what it would have said anyway."""
+        """It says everything again when a response was lost, and reports its partitions after each assignment.
+        librdkafka says only what has changed."""
 
     async def _step(self) -> None:
         if not (self._says_all or self._has_changed):
@@ -80,8 +81,8 @@ class ConsumerMember(GroupMember):
         if answer.assignment is None:
             self._hear(sent_at, answer.member_epoch)
             return
-        self._has_changed = True
         wanted = {number for topic in answer.assignment.topic_partitions for number in topic.partitions}
+        self._has_changed = self._repeats_all or wanted != self.owned
         if revoked := self.owned - wanted:
             # It still has its former epoch while it commits what it gives up.
             await self._finish()

@@ -46,6 +46,19 @@ def _as_if_none_was_classic(original, draft, members, *rest):
     original(draft, [each._replace(metadata=each.metadata._replace(classic=None)) for each in members], *rest)
 
 
+def _said_once(original, *known, is_other):
+    from ottla_group_coordinator.machines.consumer.group import Report
+
+    return original(*known, is_other=True) if is_other else Report.CURRENT
+
+
+def _revoked_at_once(original, *known, is_other):
+    from ottla_group_coordinator.machines.consumer.group import Report
+
+    report = original(*known, is_other=is_other)
+    return Report.DUE if report is Report.FORMER_DUE else report
+
+
 def _with_targets(original, group, topics):
     from ottla_group_coordinator.machines.migration import named_partitions
 
@@ -217,13 +230,17 @@ STORIES = (
     Story(
         "assignment-whose-response-was-lost",
         "librdkafka dropped a late response and did not hear its assignment again: partitions stayed without a reader",
-        instead_of(
-            f"{_CONSUMER}.heartbeat:_has_heard",
-            lambda original, draft, former, current, request: (
-                original(draft, former, current, request)
-                or (current == former.current and request.owned is None and request.epoch > 0)
-            ),
-        ),
+        instead_of(f"{_CONSUMER}.heartbeat:_report_due", _said_once),
+    ),
+    Story(
+        "revocation-of-partitions-that-never-arrived",
+        "librdkafka was to give up a partition whose assignment it never got, and reported nothing: the others waited",
+        instead_of(f"{_CONSUMER}.heartbeat:_report_due", _revoked_at_once),
+    ),
+    Story(
+        "revocation-after-a-load",
+        "A coordinator that had loaded a group told a member to revoke partitions that it had perhaps never got",
+        constant(f"{_CONSUMER}.heartbeat:_is_unknown", lambda stored: False),
     ),
     Story(
         "target-larger-than-a-batch",

@@ -99,6 +99,78 @@ def test_a_new_owner_has_each_member_hear_its_assignment_once(shard: ConsumerSha
     assert [shard.beat("m1", 2).assignment for _ in range(3)] == [one.owned, None, None]
 
 
+class OfFour:
+    """A member that was given two partitions in a lost response. The next target takes one of them away."""
+
+    def __init__(self, shard: ConsumerShard) -> None:
+        self.member = Client(shard, "m2", reports_always=False, more={"rebalance_timeout_ms": 10_000})
+        self.others = [Client(shard, name) for name in ("m1", "m3", "m4")]
+        settle(self.others[0])
+        self.member.beat()
+        self.others[0].beat()
+        self.others[0].settle()
+        self.others[0].beat()
+        self.member.loses = True
+        self.former = self.member.beat().assignment
+        assert len(flat(self.former)) == 2
+        for newcomer in self.others[1:]:
+            newcomer.beat()
+
+
+@pytest.mark.story("revocation-of-partitions-that-never-arrived")
+def test_a_member_gets_its_former_assignment_until_it_reports_its_partitions(shard: ConsumerShard) -> None:
+    four = OfFour(shard)
+    for _ in range(2):
+        assert four.member.beat().assignment == four.former
+        assert shard.member("m2").current.state is MemberState.UNREVOKED
+    four.member.settle()
+    assert len(flat(four.member.beat().assignment)) == 1
+    settle(four.member, *four.others)
+
+
+@pytest.mark.story("revocation-of-partitions-that-never-arrived")
+def test_a_member_that_lacks_its_former_assignment_goes_on_once_it_reports(shard: ConsumerShard) -> None:
+    four = OfFour(shard)
+    four.member.beat()
+    assert len(flat(four.member.beat(owned={}).assignment)) == 1
+    settle(four.member, *four.others)
+
+
+def test_a_member_that_never_reports_its_former_assignment_is_evicted(shard: ConsumerShard) -> None:
+    four = OfFour(shard)
+    for _ in range(11):
+        four.member.beat()
+        shard.sleep(1)
+    assert "m2" not in shard.consumers().members
+    settle(*four.others)
+
+
+@pytest.mark.story("revocation-after-a-load")
+def test_a_member_reports_its_partitions_before_it_revokes_some_after_a_load(shard: ConsumerShard) -> None:
+    four = OfFour(shard)
+    shard.take_over()
+    assert code(four.member.beat()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(flat(four.member.beat().assignment)) == 1
+    settle(four.member, *four.others)
+
+
+@pytest.mark.story("revocation-after-a-load")
+def test_a_member_that_got_its_assignment_after_a_load_reports_it_before_it_revokes_some(shard: ConsumerShard) -> None:
+    one, two = Client(shard, "m1", reports_always=False), Client(shard, "m2")
+    settle(one)
+    shard.take_over()
+    assert one.beat().assignment == one.owned
+    two.beat()
+    assert code(one.beat()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(flat(one.beat().assignment)) == 2
+
+
+def test_a_member_without_partitions_need_not_report_them(shard: ConsumerShard) -> None:
+    five = Client(shard, "m5", reports_always=False)
+    settle(*(Client(shard, f"m{n}") for n in range(4)), five)
+    assert [shard.beat("m5", five.epoch).assignment for _ in range(2)] == [None, None]
+
+
 def test_a_first_heartbeat_without_topics_is_accepted(shard: ConsumerShard) -> None:
     answer = shard.beat("m1", topics=())
     assert (answer.epoch, answer.assignment) == (2, {})

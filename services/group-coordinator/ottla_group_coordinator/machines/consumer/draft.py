@@ -18,7 +18,7 @@ from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.records.batch import HEADER_SIZE
 from ottla_group_coordinator.machines.consumer import errors
-from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup, Heard, SeenTopics
+from ottla_group_coordinator.machines.consumer.group import Awaited, ConsumerGroup, Reported, SeenTopics
 from ottla_group_coordinator.machines.consumer.member import ConsumerMember
 from ottla_group_coordinator.machines.consumer.records import (
     LAST_EPOCH,
@@ -200,8 +200,8 @@ class Draft:
             self.timers[MemberTimer(self.group.group_id, member_id, Awaits.CLASSIC_STEP)] = None
             if member_id in self.group.awaited:
                 self.memory.append(Awaited(self.group.group_id, member_id, None))
-            if member_id in self.group.heard:
-                self.memory.append(Heard(self.group.group_id, member_id, None))
+            if member_id in self.group.reports:
+                self.memory.append(Reported(self.group.group_id, member_id, None))
 
 
 def _entry(key: ConsumerKey, value: Any) -> Entry:

@@ -100,15 +100,28 @@ class Awaited(NamedTuple):
     step: ClassicStep | None
 
 
-class Heard(NamedTuple):
-    """A change in memory: whether a member is known to have its present assignment, or None once it has left."""
+class Report(Enum):
+    """What a member has reported of its assignment."""
+
+    CURRENT = "current"
+    """It has reported exactly its assignment, or has none."""
+    UNKNOWN = "unknown"
+    """It has reported nothing since the group was loaded, but has got its assignment once more."""
+    DUE = "due"
+    """It has not reported its assignment yet. Each response repeats it."""
+    FORMER_DUE = "former due"
+    """It had not reported its assignment when it had to revoke a part of it. Each response repeats the former one."""
+
+
+class Reported(NamedTuple):
+    """A change in memory: what a member has reported, or None once it has left."""
 
     group: str
     member_id: str
-    is_known: bool | None
+    report: Report | None
 
 
-MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | RegexesRefused | Awaited | Heard
+MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | RegexesRefused | Awaited | Reported
 """A change of a group that is not in the log."""
 
 
@@ -143,8 +156,8 @@ class ConsumerGroup:
         self.refreshed = Refreshed(group_id, 0, float("-inf"))
         self.target_asked = TargetAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
-        self.heard: Final[dict[str, bool]] = {}
-        """Whether each member is known to have its present assignment. After a load it has no members."""
+        self.reports: Final[dict[str, Report]] = {}
+        """What each member has reported. After a load there are no members in it."""
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self.quiet_epoch: int | None = None
         """The target's epoch, or None while the target is older than the group's epoch."""
@@ -326,8 +339,8 @@ class ConsumerGroup:
                 self._altered.clear()
             case Awaited():
                 _put(self.awaited, change.member_id, change.step)
-            case Heard():
-                _put(self.heard, change.member_id, change.is_known)
+            case Reported():
+                _put(self.reports, change.member_id, change.report)
             case RefreshAsked():
                 self.refresh_asked = change
             case Refreshed():

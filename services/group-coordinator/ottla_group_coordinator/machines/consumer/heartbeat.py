@@ -18,7 +18,7 @@ from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer import errors
 from ottla_group_coordinator.machines.consumer.departure import decide_consumer_leave, member_of
 from ottla_group_coordinator.machines.consumer.draft import Awaits, Draft, MemberTimer
-from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, Heard, RegexesRefused
+from ottla_group_coordinator.machines.consumer.group import ConsumerGroup, RegexesRefused, Report, Reported
 from ottla_group_coordinator.machines.consumer.member import (
     JOINS,
     LEAVES_FOR_NOW,
@@ -33,6 +33,7 @@ from ottla_group_coordinator.machines.consumer.partitions import (
     count,
     each,
     has_all,
+    union,
     without_epochs,
 )
 from ottla_group_coordinator.machines.consumer.reconciliation import Goal, reconcile
@@ -59,6 +60,8 @@ from ottla_group_coordinator.machines.membership import GroupSettings
 
 _NAMED: Final = 5
 """The most partitions that an event names."""
+_NOT_DUE: Final = (Report.CURRENT, Report.UNKNOWN)
+"""With these reports, a response need not repeat the assignment."""
 
 
 def decide_consumer_heartbeat(
@@ -133,7 +136,7 @@ def _is_quiet(
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
-        and group.heard.get(member.member_id) is True
+        and group.reports.get(member.member_id) in _NOT_DUE
         and group.refusal(metadata.regex) is None
         and not (group.regexes and is_refresh_due(group, topics, settings, now))
     )
@@ -152,31 +155,62 @@ def _go_on(
     make_target(draft, topics, settings)
     current = step(draft, group.members[member.member_id], request.owned, topics)
     draft.timers[MemberTimer(group.group_id, member.member_id, Awaits.SESSION)] = _session_end(consumer, draft.now)
-    has_heard = _has_heard(draft, former, current, request)
-    assignment = None if has_heard and not request.is_full else without_epochs(current.assigned)
+    assignment = _assignment_to_send(draft, former, current, request)
     return draft.decision(
         ConsumerHeartbeatAnswer(member.member_id, current.epoch, consumer.heartbeat_interval_ms, assignment)
     )
 
 
-def _has_heard(draft: Draft, former: ConsumerMember, current: CurrentAssignment, request: ConsumerHeartbeat) -> bool:
-    """Return whether the response need not repeat the assignment, and remember what is known of the member.
+def _assignment_to_send(
+    draft: Draft, former: ConsumerMember, current: CurrentAssignment, request: ConsumerHeartbeat
+) -> Partitions | None:
+    """Return the assignment for the response, or None if the member has it. Remember what the member has reported.
 
     A response may be lost, and not every client reports its partitions afterwards: librdkafka does not if its request
     has only timed out. So a member's responses have its assignment until it has reported it. After a load, the first
     response has it, too.
     """
-    stored = draft.group.heard.get(former.member_id)
-    is_changed = request.epoch == JOINS or not are_equal(current.assigned, former.current.assigned)
-    if request.owned is not None:
-        is_known = request.epoch != JOINS and are_equal(current.assigned, request.owned)
+    group_id, member_id = draft.group.group_id, former.member_id
+    stored = draft.group.reports.get(member_id)
+    is_other = request.epoch == JOINS or not are_equal(current.assigned, former.current.assigned)
+    if request.owned is None:
+        if current.state is MemberState.UNREVOKED and _is_unknown(stored):
+            raise errors.unreported(group_id, member_id)
+        report = _report_due(stored, former.current, current, is_other=is_other)
     else:
-        # After a load, a member whose assignment has not changed has nothing to report. One response has to suffice.
-        is_known = stored is not False and not is_changed
-    if is_known is not stored or request.epoch == JOINS:
-        draft.memory.append(Heard(draft.group.group_id, former.member_id, is_known))
+        has_it = request.epoch != JOINS and are_equal(current.assigned, request.owned)
+        report = Report.CURRENT if has_it else Report.DUE
+    if report is not stored or request.epoch == JOINS:
+        draft.memory.append(Reported(group_id, member_id, report))
+    if report is Report.FORMER_DUE:
+        return without_epochs(union(current.assigned, current.revoking))
     # A member may report exactly its new assignment while it is still about to take an older one.
-    return is_known and not is_changed and (stored is not None or request.owned is not None)
+    is_told = report in _NOT_DUE and not is_other and (stored is not None or report is Report.CURRENT)
+    return None if is_told and not request.is_full else without_epochs(current.assigned)
+
+
+def _is_unknown(stored: Report | None) -> bool:
+    return stored is None or stored is Report.UNKNOWN
+
+
+def _report_due(
+    stored: Report | None, former: CurrentAssignment, current: CurrentAssignment, *, is_other: bool
+) -> Report:
+    """Return what the member has reported, if it reports nothing now.
+
+    No client reports an assignment that it already has. So if a member never got the partitions that it has to revoke,
+    it would see no change, and the others would wait for these partitions. Therefore it gets its former assignment
+    first, or is asked for its partitions if nothing is known of it.
+    """
+    if not current.assigned and not current.revoking:
+        return Report.CURRENT
+    is_unrevoked = current.state is MemberState.UNREVOKED
+    begins_to_revoke = is_unrevoked and former.state is not MemberState.UNREVOKED
+    if is_unrevoked and (stored is Report.FORMER_DUE or (begins_to_revoke and stored is Report.DUE)):
+        return Report.FORMER_DUE
+    if is_other or stored in (Report.DUE, Report.FORMER_DUE):
+        return Report.DUE
+    return stored or Report.UNKNOWN
 
 
 # ---- the member ---------------------------------------------------------------------------------------------------
