@@ -14,6 +14,7 @@ from ottla_core.errors import UNANSWERED, ErrorCode, OttlaError
 from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.internal_tls import InternalTls
 from ottla_core.rpc.peers import Peers
+from ottla_proto import group_pb2
 from ottla_proto.contracts import Group, Method, Txn
 
 Request = TypeVar("Request", bound=Message)
@@ -23,7 +24,8 @@ Response = TypeVar("Response", bound=Message)
 _GATHERED: Final = {GROUP: Group.CALLS, TXN: Txn.CALLS}
 
 _HEARTBEAT_LINGER_S: Final = 0.05
-"""How long a heartbeat waits for others. It is little compared with the seconds between two heartbeats of a member."""
+"""How long a heartbeat that reports nothing waits for others. It is little compared with the seconds between two
+heartbeats of a member."""
 
 
 class CoordinatorPeers:
@@ -65,12 +67,20 @@ class CoordinatorPeers:
             calls = peer.gathered(_GATHERED[coordinator.kind])
             if not calls.carries(method):
                 return await peer.ask(method, request, timeout=timeout)
-            linger_s = _HEARTBEAT_LINGER_S if method.name == Group.HEARTBEAT.name else 0.0
-            return await calls.ask(method, request, timeout=timeout, linger_s=linger_s)
+            return await calls.ask(method, request, timeout=timeout, linger_s=_linger_s(request))
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if new.coordinators is not old.coordinators:
             self._peers.retain({coordinator.address for coordinator in new.coordinators.values()})
+
+
+def _linger_s(request: Message) -> float:
+    match request:
+        case group_pb2.HeartbeatRequest():
+            return _HEARTBEAT_LINGER_S
+        case group_pb2.ConsumerHeartbeatRequest() if request.member_epoch > 0 and not request.HasField("owned"):
+            return _HEARTBEAT_LINGER_S
+    return 0.0
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,11 @@ class ScriptedCoordinator(GroupServer):
         self.beats.append(request.generation)
         await self.gate.wait()
         return pb.HeartbeatResponse(error=Error(code=request.generation))
+
+    async def consumer_heartbeat(
+        self, request: pb.ConsumerHeartbeatRequest, context: RequestContext
+    ) -> pb.ConsumerHeartbeatResponse:
+        return pb.ConsumerHeartbeatResponse()
 
     @property
     def registered(self) -> Coordinator:
@@ -101,6 +107,30 @@ async def test_heartbeats_wait_a_moment_for_others(peers: CoordinatorPeers, coor
     done, _ = await asyncio.wait({second, third}, return_when=asyncio.FIRST_COMPLETED)
     assert done == {second, third}
     assert loop.time() - began_at >= 0.05
+
+
+@pytest.mark.parametrize(
+    ("request_", "waits"),
+    [
+        (pb.ConsumerHeartbeatRequest(group="g", member_epoch=3), True),
+        (pb.ConsumerHeartbeatRequest(group="g", member_epoch=3, owned=pb.AssignedPartitions()), False),
+        (pb.ConsumerHeartbeatRequest(group="g", member_epoch=0), False),
+        (pb.ConsumerHeartbeatRequest(group="g", member_epoch=-1), False),
+    ],
+    ids=["reports nothing", "reports its partitions", "joins", "leaves"],
+)
+async def test_a_consumer_heartbeat_waits_for_others_only_if_it_reports_nothing(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator, request_: pb.ConsumerHeartbeatRequest, waits: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    times = [loop.time()]
+    for _ in range(5):
+        await peers.ask(coordinator.registered, Group.CONSUMER_HEARTBEAT, request_, LIMIT_S)
+        times.append(loop.time())
+    if waits:
+        assert times[-1] - times[0] >= 4 * 0.05
+    else:
+        assert min(after - before for before, after in itertools.pairwise(times[1:])) < 0.025
 
 
 async def test_a_connection_that_breaks_under_them_is_made_again(
