@@ -24,7 +24,7 @@ from ottla_group_coordinator.machines.dispatch import decide_consumer_request
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.states import GroupState
 
-_IN_MEMORY = ("seen", "_altered", "refresh_asked", "refreshed", "refused", "target_asked", "awaited", "reports")
+_IN_MEMORY = ("seen", "_altered", "refresh_asked", "refreshed", "refused", "target_asked", "awaited", "reported")
 """What the next owner of a consumer group looks at again."""
 
 AT_ONCE = ConsumerSettings(assignment_interval_ms=0)

@@ -238,6 +238,11 @@ STORIES = (
         instead_of(f"{_CONSUMER}.heartbeat:_report_due", _revoked_at_once),
     ),
     Story(
+        "report-hidden-by-a-late-join",
+        "A member whose report was hidden by a late join got its former assignment, which it had, until it was evicted",
+        constant(f"{_CONSUMER}.heartbeat:_MOST_REPEATED", 1 << 40),
+    ),
+    Story(
         "revocation-after-a-load",
         "A coordinator that had loaded a group told a member to revoke partitions that it had perhaps never got",
         constant(f"{_CONSUMER}.heartbeat:_is_unknown", lambda stored: False),

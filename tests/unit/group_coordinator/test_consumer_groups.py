@@ -136,6 +136,16 @@ def test_a_member_that_lacks_its_former_assignment_goes_on_once_it_reports(shard
     settle(four.member, *four.others)
 
 
+@pytest.mark.story("report-hidden-by-a-late-join")
+def test_a_member_whose_late_join_has_hidden_its_report_gives_partitions_up(shard: ConsumerShard) -> None:
+    one, two = Client(shard, "m1", reports_always=False), Client(shard, "m2")
+    settle(one)
+    shard.beat("m1")  # its first attempt to join, which was on its way for a long time
+    two.beat()
+    assert [len(flat(one.beat().assignment)) for _ in range(4)] == [4, 4, 4, 2]
+    settle(one, two)
+
+
 def test_a_member_that_never_reports_its_former_assignment_is_evicted(shard: ConsumerShard) -> None:
     four = OfFour(shard)
     for _ in range(11):

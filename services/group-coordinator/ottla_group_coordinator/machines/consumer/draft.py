@@ -200,7 +200,7 @@ class Draft:
             self.timers[MemberTimer(self.group.group_id, member_id, Awaits.CLASSIC_STEP)] = None
             if member_id in self.group.awaited:
                 self.memory.append(Awaited(self.group.group_id, member_id, None))
-            if member_id in self.group.reports:
+            if member_id in self.group.reported:
                 self.memory.append(Reported(self.group.group_id, member_id, None))
 
 

@@ -110,7 +110,8 @@ class Report(Enum):
     DUE = "due"
     """It has not reported its assignment yet. Each response repeats it."""
     FORMER_DUE = "former due"
-    """It had not reported its assignment when it had to revoke a part of it. Each response repeats the former one."""
+    """It had not reported its assignment when it had to revoke a part of it. The next responses repeat the former
+    one."""
 
 
 class Reported(NamedTuple):
@@ -119,6 +120,8 @@ class Reported(NamedTuple):
     group: str
     member_id: str
     report: Report | None
+    repeated: int = 0
+    """The number of responses with the former assignment."""
 
 
 MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | RegexesRefused | Awaited | Reported
@@ -156,7 +159,7 @@ class ConsumerGroup:
         self.refreshed = Refreshed(group_id, 0, float("-inf"))
         self.target_asked = TargetAsked(group_id, 0, float("-inf"))
         self.awaited: Final[dict[str, ClassicStep]] = {}
-        self.reports: Final[dict[str, Report]] = {}
+        self.reported: Final[dict[str, Reported]] = {}
         """What each member has reported. After a load there are no members in it."""
         self._first: Final = GroupEpoch() if first_epoch is None else GroupEpoch(first_epoch)
         self.quiet_epoch: int | None = None
@@ -340,7 +343,7 @@ class ConsumerGroup:
             case Awaited():
                 _put(self.awaited, change.member_id, change.step)
             case Reported():
-                _put(self.reports, change.member_id, change.report)
+                _put(self.reported, change.member_id, change if change.report else None)
             case RefreshAsked():
                 self.refresh_asked = change
             case Refreshed():

@@ -62,6 +62,8 @@ _NAMED: Final = 5
 """The most partitions that an event names."""
 _NOT_DUE: Final = (Report.CURRENT, Report.UNKNOWN)
 """With these reports, a response need not repeat the assignment."""
+_MOST_REPEATED: Final = 3
+"""The number of responses with a former assignment after which a member is taken to have it."""
 
 
 def decide_consumer_heartbeat(
@@ -136,7 +138,8 @@ def _is_quiet(
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
-        and group.reports.get(member.member_id) in _NOT_DUE
+        and (known := group.reported.get(member.member_id)) is not None
+        and known.report in _NOT_DUE
         and group.refusal(metadata.regex) is None
         and not (group.regexes and is_refresh_due(group, topics, settings, now))
     )
@@ -171,7 +174,7 @@ def _assignment_to_send(
     response has it, too.
     """
     group_id, member_id = draft.group.group_id, former.member_id
-    stored = draft.group.reports.get(member_id)
+    stored = draft.group.reported.get(member_id)
     is_other = request.epoch == JOINS or not are_equal(current.assigned, former.current.assigned)
     if request.owned is None:
         if current.state is MemberState.UNREVOKED and _is_unknown(stored):
@@ -180,8 +183,10 @@ def _assignment_to_send(
     else:
         has_it = request.epoch != JOINS and are_equal(current.assigned, request.owned)
         report = Report.CURRENT if has_it else Report.DUE
-    if report is not stored or request.epoch == JOINS:
-        draft.memory.append(Reported(group_id, member_id, report))
+    repeated = stored.repeated + 1 if stored is not None and report is Report.FORMER_DUE else 0
+    known = Reported(group_id, member_id, report, repeated)
+    if known != stored or request.epoch == JOINS:
+        draft.memory.append(known)
     if report is Report.FORMER_DUE:
         return without_epochs(union(current.assigned, current.revoking))
     # A member may report exactly its new assignment while it is still about to take an older one.
@@ -189,28 +194,29 @@ def _assignment_to_send(
     return None if is_told and not request.is_full else without_epochs(current.assigned)
 
 
-def _is_unknown(stored: Report | None) -> bool:
-    return stored is None or stored is Report.UNKNOWN
+def _is_unknown(stored: Reported | None) -> bool:
+    return stored is None or stored.report is Report.UNKNOWN
 
 
 def _report_due(
-    stored: Report | None, former: CurrentAssignment, current: CurrentAssignment, *, is_other: bool
+    stored: Reported | None, former: CurrentAssignment, current: CurrentAssignment, *, is_other: bool
 ) -> Report:
     """Return what the member has reported, if it reports nothing now.
 
     No client reports an assignment that it already has. So if a member never got the partitions that it has to revoke,
     it would see no change, and the others would wait for these partitions. Therefore it gets its former assignment
-    first, or is asked for its partitions if nothing is known of it.
+    first, or is asked for its partitions if nothing is known of it. If it still reports nothing, it has that assignment
+    already: a late repetition of an earlier request has hidden its report.
     """
     if not current.assigned and not current.revoking:
         return Report.CURRENT
-    is_unrevoked = current.state is MemberState.UNREVOKED
-    begins_to_revoke = is_unrevoked and former.state is not MemberState.UNREVOKED
-    if is_unrevoked and (stored is Report.FORMER_DUE or (begins_to_revoke and stored is Report.DUE)):
-        return Report.FORMER_DUE
-    if is_other or stored in (Report.DUE, Report.FORMER_DUE):
+    if stored is not None and current.state is MemberState.UNREVOKED:
+        begins = stored.report is Report.DUE and former.state is not MemberState.UNREVOKED
+        if begins or (stored.report is Report.FORMER_DUE and stored.repeated < _MOST_REPEATED):
+            return Report.FORMER_DUE
+    if is_other or (stored is not None and stored.report in (Report.DUE, Report.FORMER_DUE)):
         return Report.DUE
-    return stored or Report.UNKNOWN
+    return Report.UNKNOWN if _is_unknown(stored) else Report.CURRENT
 
 
 # ---- the member ---------------------------------------------------------------------------------------------------
