@@ -32,6 +32,8 @@ CONFIGS: Final = {
     "group.consumer.min.heartbeat.interval.ms": str(int(HEARTBEAT_S * 1000)),
     "group.consumer.heartbeat.interval.ms": str(int(HEARTBEAT_S * 1000)),
     "group.consumer.migration.policy": "bidirectional",
+    # The records of a downgrade are one batch, and a batch has to fit into a segment.
+    "offsets.topic.segment.bytes": "4000",
 }
 GROUPS: Final = ("changing", "blended")
 """Their shards differ."""
