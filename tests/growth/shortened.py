@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import ottla
 from ottla_mirror.clusters import cluster
-from ottla_mirror.copying import copier
+from ottla_mirror.copying import copier, copy_watch
 from ottla_mirror.groups import group_sync
 from ottla_mirror.machines import mirror_records
 from ottla_mirror.machines import sync_retention as retention_machine
@@ -20,6 +20,8 @@ _SHORT: Final[tuple[tuple[ModuleType, str, float], ...]] = (
     (cluster, "_LOOK_S", 1.0),
     (topic_sync, "_LOOK_S", 1.0),
     (topic_sync, "_RARELY_S", 1.0),
+    (topic_sync, "_MISSED", 4),
+    (copy_watch, "_LOOK_S", 1.0),
     (copier, "_COMMIT_S", 0.2),
     (copier, "_AGAIN_S", 0.3),
     (copier, "_AGAIN_MOST_S", 1.0),
@@ -30,7 +32,8 @@ _SHORT: Final[tuple[tuple[ModuleType, str, float], ...]] = (
     (retention_machine, "PART", 4),
     (retention_machine, "MOST_KEYS", 8),
 )
-"""Seconds between two looks, commits or tries; and in how many offsets of the source one offset sync is enough."""
+"""Seconds between two looks, commits or tries; the number of looks after which a deleted copy is recreated, later than
+the watch's second look; and in how many offsets of the source one offset sync is enough."""
 
 _FORGETS: Final = {"metadata_max_idle": 1.0, "metadata_max_age": 1.0}
 """After so many seconds a producer has forgotten a topic that it does not write to."""

@@ -17,6 +17,7 @@ from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.copying import copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
+from ottla_proto import client_pb2 as pb
 from ottla_proto.client_calls import Client
 
 
@@ -178,6 +179,7 @@ def test_what_was_read_before_a_batch_that_can_not_be_read_is_copied_once(
             sides.copier.step(0.1)
         sides.clock.advance(20.0)
         sides.copier._try_again()
+    sides.target.until(lambda: sides.target.requests(pb.ProduceRequest) != [])
     sides.target.release()
     while partition.records < 10:
         sides.copier.step(0.1)
