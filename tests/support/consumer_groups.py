@@ -11,7 +11,7 @@ from typing import Any
 
 from groups import Shard, id_of
 
-from ottla_core.errors import COORDINATOR_MOVES, OttlaError
+from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId
 from ottla_group_coordinator.machines.consumer.group import ConsumerGroup
 from ottla_group_coordinator.machines.consumer.member import JOINS, LEAVES, ConsumerMember
@@ -174,8 +174,6 @@ class Client:
             self.epoch, self.reported = answer.epoch, self.owned
             if answer.assignment is not None:
                 self.told = answer.assignment
-        elif answer.code in COORDINATOR_MOVES:
-            self.reported = None
         else:
             self.epoch, self.owned, self.told = JOINS, {}, {}
         return answer

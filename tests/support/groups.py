@@ -115,6 +115,7 @@ class Shard:
         """The keys of requests that have no answer yet."""
         self.takes_over: Callable[[], bool] = lambda: False
         """Says after each decision whether another coordinator takes over now."""
+        self.takeovers = 0
         for record in log or []:
             self.apply(record)
         self.take(self.machine.on_loaded(self.now))
@@ -132,6 +133,7 @@ class Shard:
 
     def take_over(self) -> None:
         """Let another owner go on with what the log says. Requests that waited have failed."""
+        self.takeovers += 1
         log, self.log = self.log, []
         self.machine = GroupShard(self.settings, self.known)
         self.timers, self._timers = {}, Timers()

@@ -46,17 +46,10 @@ def _as_if_none_was_classic(original, draft, members, *rest):
     original(draft, [each._replace(metadata=each.metadata._replace(classic=None)) for each in members], *rest)
 
 
-def _said_once(original, *known, is_other):
-    from ottla_group_coordinator.machines.consumer.group import Report
-
-    return original(*known, is_other=True) if is_other else Report.CURRENT
-
-
-def _revoked_at_once(original, *known, is_other):
-    from ottla_group_coordinator.machines.consumer.group import Report
-
-    report = original(*known, is_other=is_other)
-    return Report.DUE if report is Report.FORMER_DUE else report
+def _said_once(original, draft, former, current, request):
+    if request.owned is None and request.epoch > 0 and current.assigned == former.current.assigned:
+        return None
+    return original(draft, former, current, request)
 
 
 def _with_targets(original, group, topics):
@@ -230,22 +223,18 @@ STORIES = (
     Story(
         "assignment-whose-response-was-lost",
         "librdkafka dropped a late response and did not hear its assignment again: partitions stayed without a reader",
-        instead_of(f"{_CONSUMER}.heartbeat:_report_due", _said_once),
+        instead_of(f"{_CONSUMER}.heartbeat:_assignment_to_send", _said_once),
     ),
     Story(
         "revocation-of-partitions-that-never-arrived",
         "librdkafka was to give up a partition whose assignment it never got, and reported nothing: the others waited",
-        instead_of(f"{_CONSUMER}.heartbeat:_report_due", _revoked_at_once),
+        constant(f"{_CONSUMER}.heartbeat:_former_due_since", lambda *_: None),
     ),
     Story(
         "report-hidden-by-a-late-join",
         "A member whose report was hidden by a late join got its former assignment, which it had, until it was evicted",
-        constant(f"{_CONSUMER}.heartbeat:_MOST_REPEATED", 1 << 40),
-    ),
-    Story(
-        "revocation-after-a-load",
-        "A coordinator that had loaded a group told a member to revoke partitions that it had perhaps never got",
-        constant(f"{_CONSUMER}.heartbeat:_is_unknown", lambda stored: False),
+        constant(f"{_CONSUMER}.heartbeat:_FORMER_S", 1e9),
+        constant(f"{_CONSUMER}.heartbeat:_FORMER_SHARE", 1.0),
     ),
     Story(
         "target-larger-than-a-batch",

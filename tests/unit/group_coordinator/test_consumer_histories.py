@@ -180,13 +180,15 @@ class Members:
         self.often = 0.0
         for client in self.clients:
             client.loses = self.chance.random() < 0.3
-        for _ in range(16):
+        # All sessions of members that have gone end. A rebalance timeout ends only if a coordinator has taken over: the
+        # new one may tell a member to give up partitions that a lost response was to give it.
+        for _ in range(26 if self.shard.takeovers else 16):
             for client in self.clients:
                 client.beat()
                 client.settle()
             self.shard.resolve()
             self.shard.assign()
-            self.shard.sleep(3)  # all sessions of members that have gone end, and no rebalance timeout does
+            self.shard.sleep(3)
         settled = [client for client in self.clients if client.epoch != JOINS]
         if not settled:
             return

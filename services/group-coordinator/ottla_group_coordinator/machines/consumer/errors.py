@@ -33,15 +33,6 @@ def stale_epoch(group: str, member_id: str, named: int, current: int) -> OttlaEr
     )
 
 
-def unreported(group: str, member_id: str) -> OttlaError:
-    """Every client reports its partitions after this error, as it would after finding another coordinator."""
-    return OttlaError(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        f"the coordinator has just loaded group {group}, and does not know which partitions member {member_id!r} has",
-        hint="repeat the heartbeat with all partitions that the member owns",
-    )
-
-
 def unreleased(instance_id: str, member_id: str) -> OttlaError:
     return OttlaError(
         ErrorCode.UNRELEASED_INSTANCE_ID,

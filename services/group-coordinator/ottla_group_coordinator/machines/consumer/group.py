@@ -104,14 +104,12 @@ class Report(Enum):
     """What a member has reported of its assignment."""
 
     CURRENT = "current"
-    """It has reported exactly its assignment, or has none."""
-    UNKNOWN = "unknown"
-    """It has reported nothing since the group was loaded, but has got its assignment once more."""
+    """It has reported exactly its assignment. After a load, this is assumed of each member."""
     DUE = "due"
     """It has not reported its assignment yet. Each response repeats it."""
     FORMER_DUE = "former due"
-    """It had not reported its assignment when it had to revoke a part of it. The next responses repeat the former
-    one."""
+    """It had not reported its assignment when it had to revoke a part of it. For some time, each response repeats the
+    former one."""
 
 
 class Reported(NamedTuple):
@@ -120,8 +118,8 @@ class Reported(NamedTuple):
     group: str
     member_id: str
     report: Report | None
-    repeated: int = 0
-    """The number of responses with the former assignment."""
+    since: float | None = None
+    """When a response had the former assignment for the first time, with FORMER_DUE."""
 
 
 MemoryChange: TypeAlias = SeenTopics | RefreshAsked | Refreshed | TargetAsked | RegexesRefused | Awaited | Reported

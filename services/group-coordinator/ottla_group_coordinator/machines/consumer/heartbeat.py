@@ -60,10 +60,10 @@ from ottla_group_coordinator.machines.membership import GroupSettings
 
 _NAMED: Final = 5
 """The most partitions that an event names."""
-_NOT_DUE: Final = (Report.CURRENT, Report.UNKNOWN)
-"""With these reports, a response need not repeat the assignment."""
-_MOST_REPEATED: Final = 3
-"""The number of responses with a former assignment after which a member is taken to have it."""
+_FORMER_S: Final = 15.0
+_FORMER_SHARE: Final = 1 / 3
+"""A member gets its former assignment for so many seconds, or for this share of its rebalance timeout if that is less.
+It needs the rest of that timeout to give partitions up."""
 
 
 def decide_consumer_heartbeat(
@@ -138,8 +138,8 @@ def _is_quiet(
         and metadata.client_id == request.client_id
         and metadata.client_host == request.client_host
         and metadata.classic is None
-        and (known := group.reported.get(member.member_id)) is not None
-        and known.report in _NOT_DUE
+        and (reported := group.reported.get(member.member_id)) is not None
+        and reported.report is Report.CURRENT
         and group.refusal(metadata.regex) is None
         and not (group.regexes and is_refresh_due(group, topics, settings, now))
     )
@@ -173,50 +173,57 @@ def _assignment_to_send(
     has only timed out. So a member's responses have its assignment until it has reported it. After a load, the first
     response has it, too.
     """
-    group_id, member_id = draft.group.group_id, former.member_id
-    stored = draft.group.reported.get(member_id)
+    stored = draft.group.reported.get(former.member_id)
     is_other = request.epoch == JOINS or not are_equal(current.assigned, former.current.assigned)
-    if request.owned is None:
-        if current.state is MemberState.UNREVOKED and _is_unknown(stored):
-            raise errors.unreported(group_id, member_id)
-        report = _report_due(stored, former.current, current, is_other=is_other)
+    since = _former_due_since(draft.now, stored, former, current, request)
+    if since is not None:
+        report = Report.FORMER_DUE
+    elif request.owned is not None:
+        report = Report.CURRENT if _has_reported(former.current, current, request.owned, request.epoch) else Report.DUE
     else:
-        has_it = request.epoch != JOINS and are_equal(current.assigned, request.owned)
-        report = Report.CURRENT if has_it else Report.DUE
-    repeated = stored.repeated + 1 if stored is not None and report is Report.FORMER_DUE else 0
-    known = Reported(group_id, member_id, report, repeated)
-    if known != stored or request.epoch == JOINS:
-        draft.memory.append(known)
+        is_due = is_other or (stored is not None and stored.report is not Report.CURRENT)
+        report = Report.DUE if is_due else Report.CURRENT
+    reported = Reported(draft.group.group_id, former.member_id, report, since)
+    if reported != stored or request.epoch == JOINS:
+        draft.memory.append(reported)
     if report is Report.FORMER_DUE:
         return without_epochs(union(current.assigned, current.revoking))
     # A member may report exactly its new assignment while it is still about to take an older one.
-    is_told = report in _NOT_DUE and not is_other and (stored is not None or report is Report.CURRENT)
+    is_told = report is Report.CURRENT and not is_other and (stored is not None or request.owned is not None)
     return None if is_told and not request.is_full else without_epochs(current.assigned)
 
 
-def _is_unknown(stored: Reported | None) -> bool:
-    return stored is None or stored.report is Report.UNKNOWN
+def _has_reported(former: CurrentAssignment, current: CurrentAssignment, owned: Partitions, epoch: int) -> bool:
+    """Return whether the member has exactly its assignment, as far as it reports.
+
+    A member that joins reports that it has no partitions. If it had some, this may be a late repetition of an earlier
+    request, and the member may still read them.
+    """
+    had_any = bool(former.assigned or former.revoking)
+    return are_equal(current.assigned, owned) and not (epoch == JOINS and had_any)
 
 
-def _report_due(
-    stored: Reported | None, former: CurrentAssignment, current: CurrentAssignment, *, is_other: bool
-) -> Report:
-    """Return what the member has reported, if it reports nothing now.
+def _former_due_since(
+    now: Moment,
+    stored: Reported | None,
+    former: ConsumerMember,
+    current: CurrentAssignment,
+    request: ConsumerHeartbeat,
+) -> float | None:
+    """Return since when responses have the assignment from before a revocation, or None if they don't.
 
     No client reports an assignment that it already has. So if a member never got the partitions that it has to revoke,
-    it would see no change, and the others would wait for these partitions. Therefore it gets its former assignment
-    first, or is asked for its partitions if nothing is known of it. If it still reports nothing, it has that assignment
-    already: a late repetition of an earlier request has hidden its report.
+    it sees no change, and the others would wait for these partitions until its rebalance timeout ends. A member that
+    reports nothing for long has that assignment: a late repetition of its join has hidden its report.
     """
-    if not current.assigned and not current.revoking:
-        return Report.CURRENT
-    if stored is not None and current.state is MemberState.UNREVOKED:
-        begins = stored.report is Report.DUE and former.state is not MemberState.UNREVOKED
-        if begins or (stored.report is Report.FORMER_DUE and stored.repeated < _MOST_REPEATED):
-            return Report.FORMER_DUE
-    if is_other or (stored is not None and stored.report in (Report.DUE, Report.FORMER_DUE)):
-        return Report.DUE
-    return Report.UNKNOWN if _is_unknown(stored) else Report.CURRENT
+    says_nothing = request.owned is None and request.says_nothing_new
+    if stored is None or not says_nothing or current.state is not MemberState.UNREVOKED:
+        return None
+    if stored.report is Report.DUE and former.current.state is not MemberState.UNREVOKED:
+        return now.at
+    most_s = min(_FORMER_S, former.metadata.rebalance_timeout_ms / 1000 * _FORMER_SHARE)
+    is_over = stored.since is None or now.at >= stored.since + most_s
+    return None if is_over else stored.since
 
 
 # ---- the member ---------------------------------------------------------------------------------------------------
