@@ -144,6 +144,7 @@ class Members:
                 assert partition not in assigned
                 assigned[partition] = member.member_id
                 assert group.owner(*partition) == member.member_id
+        assert group.reported.keys() <= group.members.keys(), "what is known of a member goes with it"
         assert group.resolved.keys() <= group.regexes.keys(), "matches go with the last member that has the expression"
         if group.seen.version == self.shard.known.version and group.reads_what_was_hashed:
             assert group.seen.hash == hash_of(group.subscribed_topics(), self.shard.known)
