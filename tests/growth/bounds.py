@@ -70,6 +70,8 @@ BOUNDS: Final = (
     Bound("outside: files leader-epoch-checkpoint", 20_000, _EPOCHS),
     Bound("outside: ottla_core.cluster.store.*", 2 * HISTORY_REVISIONS * 100, _HISTORY),
     Bound("outside: keys */terms", 64 * MAX_TERMS, _TERMS),
+    # One line for each term, of a few bytes as they are counted, at each broker of both clusters.
+    Bound("outside: files metadata-checkpoint", (BROKERS + 1) * 8 * MAX_TERMS, _TERMS),
     # Each service that reads the metadata has its own copy.
     Bound("outside: ottla_core.cluster.history.Term", 20 * MAX_TERMS, _TERMS),
     Bound("module: cache of ottla_group_coordinator.machines.records._names", 1000, "a cache of that size"),

@@ -11,7 +11,8 @@
     --shrink               shrink the first red seed: print how to repeat it, and what happens in it
     --record NAME          record a scenario again, or a new one for a mutant or a story; without NAME, record all again
     --idle HOURS           run no seeds, but a cluster that nobody uses, for this many virtual hours
-    --mutants              run without each entry of MUTANTS, or those of --without: each run has to go red
+    --mutants              run without each entry of MUTANTS, or those of --without: each has to go red, in its recorded
+                           scenario or at one of the first seeds
 
 The last line is one JSON object. The exit code is 0 if no seed went red, with --mutants if every mutant was caught,
 with --idle if nothing has grown, and with --proof if no seed went red, every mutant was caught, both traces are equal,
@@ -212,6 +213,10 @@ def _mutants(first: int, storm_s: float, names: Sequence[str]) -> dict[str, obje
     for name in names or MUTANTS:
         mutant, totals, outcome = MUTANTS[name], _Totals(), None
         check(mutant)
+        if name in scenario.names() and scenario.read(name).shows():
+            caught += 1
+            print(f"{name}: caught by its scenario", flush=True)
+            continue
         for seed in itertools.count(first):
             outcome = run_in_a_fork(Plan(seed, storm_s, mutant.without, profile=mutant.profile))
             totals.add(outcome)

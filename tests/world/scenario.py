@@ -88,7 +88,8 @@ def named(name: str) -> Scenario:
     if path_of(name).exists():
         return read(name)
     mutant = MUTANTS[name] if name in MUTANTS else Mutant("", (name,))
-    title = f"{STORIES[mutant.without[0]].happened}."
+    first = mutant.without[0]
+    title = f"{STORIES[first].happened}." if first in STORIES else f"A planted defect: {first}."
     return Scenario(title, Plan(1, _SEARCHED_S, mutant.without, profile=mutant.profile))
 
 
