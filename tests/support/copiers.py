@@ -34,7 +34,7 @@ class Sides:
     of its producer."""
 
     def __init__(self, copier: type[Copier] = Copier, **settings: Any) -> None:
-        self.source, self.target = ScriptedCluster({"t": 1}), ScriptedCluster({"east.t": 1, SYNCS: 1})
+        self.source, self.target = ScriptedCluster({"t": 1}), ScriptedCluster({"east.t": 1, SYNCS: 1}, brokers=2)
         with ottla.Producer("b0:1", topic="t", _transport=self.source.connect) as producer:
             producer.send_many([f"{n}" for n in range(10)])
         self.reader = BatchReader("b0:1", _transport=self.source.connect)

@@ -17,9 +17,8 @@ from interruptions import Interrupting, Interruption
 
 import ottla
 import ottla.aio
+from ottla.client.kafka.apis import END_TXN, PRODUCE
 from ottla.fakes.scripted import Break, Hang, Reject, ScriptedCluster
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Txn
 
 IN, OUT, GROUP, ID = "in", "out", "g", "copy"
 _AT_ONCE: Final = 2
@@ -46,7 +45,7 @@ class Fate:
 
 
 def _falls_silent(cluster: ScriptedCluster) -> None:
-    cluster.will(Txn.END_TXN, *_SILENCE)
+    cluster.will(END_TXN, *_SILENCE)
 
 
 def _time_out(cluster: ScriptedCluster) -> None:
@@ -57,14 +56,12 @@ def _time_out(cluster: ScriptedCluster) -> None:
 
 FATES: Final[dict[str, Fate]] = {
     "committed": Fate(),
-    "committed, but the response is lost": Fate(before_end=lambda c: c.will(Txn.END_TXN, Break(applied=True))),
-    "failed with a record": Fate(lambda c: c.will(Client.PRODUCE, Reject(ottla.ErrorCode.INVALID_RECORD))),
-    "refused by the coordinator": Fate(
-        before_end=lambda c: c.will(Txn.END_TXN, Reject(ottla.ErrorCode.INVALID_TXN_STATE))
-    ),
+    "committed, but the response is lost": Fate(before_end=lambda c: c.will(END_TXN, Break(applied=True))),
+    "failed with a record": Fate(lambda c: c.will(PRODUCE, Reject(ottla.ErrorCode.INVALID_RECORD))),
+    "refused by the coordinator": Fate(before_end=lambda c: c.will(END_TXN, Reject(ottla.ErrorCode.INVALID_TXN_STATE))),
     "aborted by the coordinator": Fate(before_end=lambda c: _time_out(c)),
     "unknown, and not committed": Fate(before_end=_falls_silent),
-    "unknown, and committed": Fate(before_end=lambda c: c.will(Txn.END_TXN, Break(applied=True), *_SILENCE)),
+    "unknown, and committed": Fate(before_end=lambda c: c.will(END_TXN, Break(applied=True), *_SILENCE)),
     "unknown, and aborted by the coordinator": Fate(before_end=_falls_silent, is_timed_out=True),
     "aborted": Fate(raises=True),
     "not aborted": Fate(before_end=_falls_silent, raises=True),
@@ -176,8 +173,8 @@ def _passes(cluster: ScriptedCluster, fate: Fate) -> None:
 
 
 def _answers_again(cluster: ScriptedCluster) -> None:
-    cluster.forget(Txn.END_TXN)
-    cluster.forget(Client.PRODUCE)
+    cluster.forget(END_TXN)
+    cluster.forget(PRODUCE)
 
 
 def settle(producer: ottla.Producer[Any, Any]) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 from ottla.aio.arguments import same_arguments
+from ottla.client.kafka.apis import PRODUCE
 from ottla.client.settings import bootstrap_addresses
 from ottla.client.units import Duration
 from ottla.consumer.consumer import Consumer
@@ -32,9 +33,8 @@ from ottla.producer.delivery import Delivery, RecordMetadata, ticket_of
 from ottla.producer.producer import Producer
 from ottla.record import Record
 from ottla.serdes.serdes import HeadersLike, header_pairs
+from ottla_core.kafka.messages import MetadataRequest, MetadataResponse
 from ottla_core.records.record import Header
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
 
 _numbers: Final = itertools.count(1)
 
@@ -80,9 +80,9 @@ class FakeCluster(ScriptedCluster):
             for address in self.addresses:
                 _clusters.pop(address, None)
 
-    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataResponse:
-        for name in request.topics:
-            self.add_topic(name, 1)
+    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+        for topic in request.topics or ():
+            self.add_topic(topic.name or "", 1)
         return super()._metadata(request)
 
 
@@ -129,13 +129,13 @@ class FakeProducer(Producer[K, V]):
             self._sender.flush(self._delivery_s)  # so that it fails alone
         if error is not None:
             code = ErrorCode.INVALID_REQUEST if is_sent_again(error.code) else error.code
-            self.cluster.will(Client.PRODUCE, Reject(code, error.message))
+            self.cluster.will(PRODUCE, Reject(code, error.message))
         try:
             delivery = super().send(
                 value, key=key, topic=topic, partition=partition, headers=pairs, timestamp=timestamp
             )
         except OttlaError:
-            self.cluster.forget(Client.PRODUCE)
+            self.cluster.forget(PRODUCE)
             raise
         self._last_fails = error is not None
         if error is not None:

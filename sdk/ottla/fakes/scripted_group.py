@@ -7,19 +7,37 @@ a member is away when it has left, or when a test lets it be forgotten.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Condition
-from typing import Any
-
-from google.protobuf.message import Message
+from typing import Any, Final, TypeAlias
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.messages import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    TxnOffsetCommitRequest,
+)
 from ottla_core.model import TopicId, TopicPartition
-from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import Error
 
-_WAIT_S = 30.0
+Commit: TypeAlias = OffsetCommitRequest | TxnOffsetCommitRequest
+_OfMember: TypeAlias = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | Commit
+
+_NO_ID: Final = bytes(16)
+_WAIT_S: Final = 30.0
 
 
 @dataclass(slots=True)
@@ -34,6 +52,16 @@ class ScriptedMember:
 
 
 @dataclass(slots=True)
+class ScriptedOffset:
+    """A committed offset. Without a leader epoch or a topic id, these are -1 and empty."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    topic_id: bytes = b""
+
+
+@dataclass(slots=True)
 class ScriptedGroup:
     """One group; it is rebalancing while `gathers`. What it has committed is in `offsets`."""
 
@@ -44,12 +72,22 @@ class ScriptedGroup:
     leader: str = ""
     protocol: str = ""
     assignments: dict[str, bytes] | None = None
-    offsets: dict[TopicPartition, pb.OffsetToCommit] = field(default_factory=dict)
+    offsets: dict[TopicPartition, ScriptedOffset] = field(default_factory=dict)
     left: list[tuple[str, str]] = field(default_factory=list)
 
 
 class ScriptedGroups:
     """All groups. `changed` is held in every call, and released in the wait for members. `topic_ids` is as of now."""
+
+    served: Final = (
+        JoinGroupRequest,
+        SyncGroupRequest,
+        HeartbeatRequest,
+        LeaveGroupRequest,
+        DescribeGroupsRequest,
+        OffsetCommitRequest,
+        OffsetFetchRequest,
+    )
 
     def __init__(self, changed: Condition, topic_ids: Mapping[str, TopicId]) -> None:
         self._changed = changed
@@ -75,25 +113,30 @@ class ScriptedGroups:
             del group.members[member_id]
             self._gather(group)
 
-    def respond(self, body: Message) -> Message | None:
-        """Return the coordinator's response; None for a request that does not concern it."""
-        handlers: dict[type, Callable[[Any], Message]] = {
-            pb.JoinRequest: self._join,
-            pb.SyncRequest: self._sync,
-            pb.HeartbeatRequest: self._heartbeat,
-            pb.LeaveRequest: self._leave,
-            pb.DescribeGroupsRequest: self._describe,
-            pb.CommitOffsetsRequest: self._commit,
-            pb.FetchOffsetsRequest: self._fetch,
-        }
-        respond = handlers.get(type(body))
-        return None if respond is None else respond(body)
+    def respond(self, request: Message) -> Message:
+        """Return the coordinator's response to one of the requests that are `served`. Raises Kafka's errors."""
+        match request:
+            case JoinGroupRequest():
+                return self._join(request)
+            case SyncGroupRequest():
+                return self._sync(request)
+            case HeartbeatRequest():
+                return self._heartbeat(request)
+            case LeaveGroupRequest():
+                return self._leave(request)
+            case DescribeGroupsRequest():
+                return self._describe(request)
+            case OffsetCommitRequest():
+                self.check(request, is_settled=True)
+                return OffsetCommitResponse(topics=self.enter(request, OffsetCommitResponse))
+            case OffsetFetchRequest():
+                return self._fetch(request)
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't support {type(request).__name__}")
 
-    def _join(self, request: pb.JoinRequest) -> pb.JoinResponse:
-        group = self.group(request.group)
-        instance_id = request.member.instance_id if request.member.HasField("instance_id") else None
+    def _join(self, request: JoinGroupRequest) -> JoinGroupResponse:
+        group = self.group(request.group_id)
+        instance_id, member_id = request.group_instance_id, request.member_id
         offers = {protocol.name: protocol.metadata for protocol in request.protocols}
-        member_id = request.member.member_id
         former = next(
             (m for m in group.members.values() if instance_id is not None and m.instance_id == instance_id), None
         )
@@ -103,16 +146,18 @@ class ScriptedGroups:
             member_id = f"{instance_id or 'member'}-{next(self._ids)}"
             if instance_id is None:
                 group.pending.add(member_id)
-                error = Error(code=ErrorCode.MEMBER_ID_REQUIRED, message="come again with this id")
-                return pb.JoinResponse(error=error, member_id=member_id)
+                message = "come again with this id"
+                return JoinGroupResponse(
+                    error_code=ErrorCode.MEMBER_ID_REQUIRED, error_message=message, member_id=member_id
+                )
         elif member_id not in group.pending:
-            self._check(group, request.member)
+            self._check(group, request)
         group.pending.discard(member_id)
-        group.members[member_id] = ScriptedMember(member_id, instance_id, offers, request.reason)
+        group.members[member_id] = ScriptedMember(member_id, instance_id, offers, request.reason or "")
         self._gather(group)
         return self._joined(group, member_id)
 
-    def _come_back(self, group: ScriptedGroup, former: ScriptedMember, offers: dict[str, bytes]) -> pb.JoinResponse:
+    def _come_back(self, group: ScriptedGroup, former: ScriptedMember, offers: dict[str, bytes]) -> JoinGroupResponse:
         """A static member: it gets another id, and the others are not told to rebalance."""
         del group.members[former.member_id]
         member = ScriptedMember(f"{former.instance_id}-{next(self._ids)}", former.instance_id, offers)
@@ -128,7 +173,7 @@ class ScriptedGroups:
         group.gathers = True
         self._changed.notify_all()
 
-    def _joined(self, group: ScriptedGroup, member_id: str) -> pb.JoinResponse:
+    def _joined(self, group: ScriptedGroup, member_id: str) -> JoinGroupResponse:
         me = group.members[member_id]
         me.joined = group.generation + 1
         if all(member.joined > group.generation for member in group.members.values()):
@@ -149,132 +194,213 @@ class ScriptedGroups:
         group.protocol = common[0]
         self._changed.notify_all()
 
-    def _response(self, group: ScriptedGroup, member_id: str, *, skip_assignment: bool = False) -> pb.JoinResponse:
+    def _response(self, group: ScriptedGroup, member_id: str, *, skip_assignment: bool = False) -> JoinGroupResponse:
         members = [
-            pb.Subscriber(
-                member=pb.Member(member_id=m.member_id, instance_id=m.instance_id), metadata=m.protocols[group.protocol]
+            JoinGroupResponse.JoinGroupResponseMember(
+                member_id=m.member_id, group_instance_id=m.instance_id, metadata=m.protocols[group.protocol]
             )
             for m in group.members.values()
         ]
-        return pb.JoinResponse(
-            generation=group.generation,
+        return JoinGroupResponse(
+            generation_id=group.generation,
             protocol_type="consumer",
-            protocol=group.protocol,
+            protocol_name=group.protocol,
             leader=group.leader,
             member_id=member_id,
             members=members if member_id == group.leader else (),
             skip_assignment=skip_assignment,
         )
 
-    def _sync(self, request: pb.SyncRequest) -> pb.SyncResponse:
-        group = self.group(request.group)
-        self._check(group, request.member, request.generation)
-        if request.member.member_id == group.leader and group.assignments is None:
-            group.assignments = {
-                partition_offset.member_id: partition_offset.assignment for partition_offset in request.assignments
-            }
+    def _sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
+        group = self.group(request.group_id)
+        self._check(group, request, request.generation_id)
+        if request.member_id == group.leader and group.assignments is None:
+            group.assignments = {each.member_id: each.assignment for each in request.assignments}
             self._changed.notify_all()
         self._changed.wait_for(
-            lambda: group.assignments is not None or group.gathers or group.generation != request.generation, _WAIT_S
+            lambda: group.assignments is not None or group.gathers or group.generation != request.generation_id, _WAIT_S
         )
-        if group.assignments is None or group.generation != request.generation:
+        if group.assignments is None or group.generation != request.generation_id:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "another rebalance has begun")
-        made = group.assignments.get(request.member.member_id, b"")
-        return pb.SyncResponse(protocol_type="consumer", protocol=group.protocol, assignment=made)
+        made = group.assignments.get(request.member_id, b"")
+        return SyncGroupResponse(protocol_type="consumer", protocol_name=group.protocol, assignment=made)
 
-    def _heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-        group = self.group(request.group)
-        self._check(group, request.member, request.generation)
+    def _heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        group = self.group(request.group_id)
+        self._check(group, request, request.generation_id)
         if group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "join again")
-        return pb.HeartbeatResponse()
+        return HeartbeatResponse()
 
-    def _leave(self, request: pb.LeaveRequest) -> pb.LeaveResponse:
-        group = self.group(request.group)
+    def _leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        group = self.group(request.group_id)
         for leaver in request.members:
-            group.left.append((leaver.member.member_id, leaver.reason))
-            group.pending.discard(leaver.member.member_id)
-            if group.members.pop(leaver.member.member_id, None) is not None and group.members:
+            group.left.append((leaver.member_id, leaver.reason or ""))
+            group.pending.discard(leaver.member_id)
+            if group.members.pop(leaver.member_id, None) is not None and group.members:
                 self._gather(group)
                 if all(member.joined > group.generation for member in group.members.values()):
                     self._complete(group)
-        return pb.LeaveResponse(members=[pb.Left(member=leaver.member) for leaver in request.members])
-
-    def _describe(self, request: pb.DescribeGroupsRequest) -> pb.DescribeGroupsResponse:
-        response = pb.DescribeGroupsResponse()
-        for name in request.groups:
-            group = self.group(name)
-            assignments = group.assignments or {}
-            members = [
-                pb.MemberDescription(
-                    member=pb.Member(member_id=m.member_id, instance_id=m.instance_id),
-                    assignment=assignments.get(m.member_id, b""),
-                )
-                for m in group.members.values()
+        left = LeaveGroupResponse.MemberResponse
+        return LeaveGroupResponse(
+            members=[
+                left(member_id=each.member_id, group_instance_id=each.group_instance_id) for each in request.members
             ]
-            response.groups.add(group=name, protocol_type="consumer", generation=group.generation, members=members)
-        return response
+        )
 
-    def check(self, request: pb.CommitOffsetsRequest) -> None:
-        """Raise unless the sender may commit now. In a transaction it may, even if nothing is assigned yet."""
-        group = self.group(request.group)
-        self._check(group, request.member, request.generation)
-        if group.assignments is None and not group.gathers and not request.HasField("transaction"):
+    def _describe(self, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        return DescribeGroupsResponse(groups=[self._described(name) for name in request.groups])
+
+    def _described(self, name: str) -> DescribeGroupsResponse.DescribedGroup:
+        group = self.group(name)
+        assignments = group.assignments or {}
+        return DescribeGroupsResponse.DescribedGroup(
+            group_id=name,
+            protocol_type="consumer",
+            generation=group.generation,
+            members=[
+                DescribeGroupsResponse.DescribedGroupMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    member_assignment=assignments.get(member.member_id, b""),
+                )
+                for member in group.members.values()
+            ],
+        )
+
+    def check(self, request: Commit, *, is_settled: bool) -> None:
+        """Raise unless the sender may commit now. In a transaction it may, even before its group is settled."""
+        group = self.group(request.group_id)
+        if not (request.member_id or group.members):
+            return  # a client that assigns partitions to itself
+        self._check(group, request, request.generation_id_or_member_epoch)
+        if is_settled and group.assignments is None and not group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "the partitions are not assigned yet")
 
-    def judge(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
-        """Whether each offset is of the topic that has its name now, as far as the client says."""
-        response = pb.CommitOffsetsResponse()
-        for offset in request.offsets:
-            outcome = response.partitions.add(topic=offset.topic, partition=offset.partition)
-            if offset.topic_id and self._topic_ids.get(offset.topic, offset.topic_id) != offset.topic_id:
-                outcome.error.code = ErrorCode.UNKNOWN_TOPIC_ID
-                outcome.error.message = f"{offset.topic} is another topic now"
-        return response
+    def offsets_of(self, request: Commit) -> Iterator[tuple[TopicPartition | None, ScriptedOffset]]:
+        """Yield the offsets of a commit in their order, each with its partition: None if its topic id is unknown."""
+        names = {topic_id: name for name, topic_id in self._topic_ids.items()}
+        for topic in request.topics:
+            topic_id = b"" if topic.topic_id == _NO_ID else topic.topic_id
+            name = names.get(TopicId(topic_id)) if topic_id else topic.name
+            for part in topic.partitions:
+                offset = ScriptedOffset(
+                    part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "", topic_id
+                )
+                yield None if name is None else TopicPartition(name, part.partition_index), offset
 
-    def enter(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
-        """Commit the offsets that can be committed."""
-        response, offsets = self.judge(request), self.group(request.group).offsets
-        for offset, outcome in zip(request.offsets, response.partitions, strict=True):
-            partition = TopicPartition(offset.topic, offset.partition)
-            if not outcome.error.code and not (request.only_first and partition in offsets):
+    def judge(self, request: Commit, response: type[Any]) -> list[Any]:
+        """Return the topics of the response: whether each offset is of a topic that exists."""
+        of_topic, of_partition = (getattr(response, f"{response.__name__}{part}") for part in ("Topic", "Partition"))
+        found = iter(self.offsets_of(request))
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for part in topic.partitions:
+                partition, _ = next(found)
+                code = ErrorCode.UNKNOWN_TOPIC_ID if partition is None else ErrorCode.NONE
+                message = "it is another topic now" if partition is None else ""
+                parts.append(of_partition(partition_index=part.partition_index, error_code=code, error_message=message))
+            topics.append(of_topic(name=topic.name, topic_id=topic.topic_id, partitions=parts))
+        return topics
+
+    def enter(self, request: Commit, response: type[Any]) -> list[Any]:
+        """Commit the offsets that can be committed. Return the topics of the response."""
+        topics = self.judge(request, response)
+        offsets = self.group(request.group_id).offsets
+        outcomes = [part for topic in topics for part in topic.partitions]
+        for (partition, offset), outcome in zip(self.offsets_of(request), outcomes, strict=True):
+            if partition is not None and not outcome.error_code:
                 offsets[partition] = offset
-        return response
+        return topics
 
-    def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
-        self.check(request)
-        return self.enter(request)
+    def _fetch(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        if request.groups:
+            return OffsetFetchResponse(
+                groups=[
+                    OffsetFetchResponse.OffsetFetchResponseGroup(
+                        group_id=asked.group_id,
+                        topics=self._found(
+                            asked.group_id,
+                            asked.topics,
+                            request,
+                            OffsetFetchResponse.OffsetFetchResponseTopics,
+                            OffsetFetchResponse.OffsetFetchResponsePartitions,
+                        ),
+                    )
+                    for asked in request.groups
+                ]
+            )
+        return OffsetFetchResponse(
+            topics=self._found(
+                request.group_id,
+                request.topics,
+                request,
+                OffsetFetchResponse.OffsetFetchResponseTopic,
+                OffsetFetchResponse.OffsetFetchResponsePartition,
+            )
+        )
 
-    def _fetch(self, request: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:
-        group = self.group(request.group)
-        partitions = [
-            TopicPartition(partition_offset.topic, partition_offset.partition)
-            for partition_offset in request.partitions
+    def _found(
+        self, name: str, topics: Any, request: OffsetFetchRequest, of_topic: type[Any], of_partition: type[Any]
+    ) -> list[Any]:
+        """Return the topics of the response to a request for some topics of a group, or for all (None)."""
+        committed = self.group(name).offsets
+        if topics is None:
+            by_name: dict[str, list[int]] = {}
+            for partition in sorted(committed):
+                by_name.setdefault(partition.topic, []).append(partition.partition)
+            asked: list[tuple[dict[str, Any], str, Any]] = [
+                ({"name": topic}, topic, numbers) for topic, numbers in by_name.items()
+            ]
+        else:
+            names = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
+            asked = []
+            for topic in topics:
+                topic_id = getattr(topic, "topic_id", _NO_ID)
+                by_id = topic_id != _NO_ID
+                known = names.get(TopicId(topic_id), "") if by_id else topic.name
+                asked.append(
+                    ({"topic_id": topic_id} if by_id else {"name": topic.name}, known, topic.partition_indexes)
+                )
+        return [
+            of_topic(
+                **named,
+                partitions=[
+                    self._offset(name, TopicPartition(topic, n), named.get("topic_id", b""), request, of_partition)
+                    for n in numbers
+                ],
+            )
+            for named, topic, numbers in asked
         ]
-        response = pb.FetchOffsetsResponse()
-        for partition in sorted(group.offsets) if request.all else partitions:
-            if request.require_stable and self.is_undecided(request.group, partition):
-                unstable = Error(code=ErrorCode.UNSTABLE_OFFSET_COMMIT, message="a transaction is open")
-                response.offsets.add(topic=partition.topic, partition=partition.partition, offset=-1, error=unstable)
-                continue
-            committed = group.offsets.get(partition)
-            epoch = None if committed is None or not committed.HasField("leader_epoch") else committed.leader_epoch
-            response.offsets.add(
-                topic=partition.topic,
-                partition=partition.partition,
-                offset=-1 if committed is None else committed.offset,
-                leader_epoch=epoch,
-                metadata="" if committed is None else committed.metadata,
-                topic_id=b"" if committed is None else committed.topic_id,
-            )
-        return response
 
-    def _check(self, group: ScriptedGroup, who: pb.Member, generation: int | None = None) -> None:
-        if who.member_id not in group.members:
-            fenced = any(
-                who.HasField("instance_id") and m.instance_id == who.instance_id for m in group.members.values()
-            )
-            code = ErrorCode.FENCED_INSTANCE_ID if fenced else ErrorCode.UNKNOWN_MEMBER_ID
-            raise OttlaError(code, f"{who.member_id!r} is not a member")
+    def _offset(
+        self,
+        group: str,
+        partition: TopicPartition,
+        topic_id: bytes,
+        request: OffsetFetchRequest,
+        of_partition: type[Any],
+    ) -> Any:
+        """Return the offset of a partition. By id, those of a former topic of the same name are left out."""
+        if request.require_stable and self.is_undecided(group, partition):
+            code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            return of_partition(partition_index=partition.partition, committed_offset=-1, error_code=code)
+        found = self.group(group).offsets.get(partition, ScriptedOffset(-1))
+        if topic_id and found.topic_id not in (b"", topic_id):
+            found = ScriptedOffset(-1)
+        return of_partition(
+            partition_index=partition.partition,
+            committed_offset=found.offset,
+            committed_leader_epoch=found.leader_epoch,
+            metadata=found.metadata,
+        )
+
+    def _check(self, group: ScriptedGroup, request: _OfMember, generation: int | None = None) -> None:
+        member_id, instance_id = request.member_id, request.group_instance_id
+        if member_id not in group.members:
+            is_fenced = instance_id is not None and any(m.instance_id == instance_id for m in group.members.values())
+            code = ErrorCode.FENCED_INSTANCE_ID if is_fenced else ErrorCode.UNKNOWN_MEMBER_ID
+            raise OttlaError(code, f"{member_id!r} is not a member")
         if generation is not None and generation != group.generation:
             raise OttlaError(ErrorCode.ILLEGAL_GENERATION, f"the current generation is {group.generation}")

@@ -8,23 +8,34 @@ raise the epoch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-from google.protobuf.message import Message
+from typing import Final
 
 from ottla.fakes.scripted_group import ScriptedGroups
 from ottla.fakes.scripted_log import ScriptedLog
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from ottla_core.model import TopicPartition
-from ottla_core.transactions import TRANSACTIONS_V2
-from ottla_proto import client_pb2 as pb
-from ottla_proto import group_pb2, txn_pb2
-from ottla_proto.common_pb2 import Error, TxnProducer
+from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 
 Producer = tuple[int, int]
 _LAST_EPOCH = 2**15 - 2
+_NO_PRODUCER: Final = (-1, -1)
 _EVENTS = 8
 """How many events of a transactional id are kept."""
 
@@ -38,20 +49,28 @@ class ScriptedTransaction:
     partitions: dict[TopicPartition, ScriptedLog] = field(default_factory=dict)
     added: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
-    offsets: list[group_pb2.CommitOffsetsRequest] = field(default_factory=list)
+    commits: list[TxnOffsetCommitRequest] = field(default_factory=list)
     is_prepared: bool = False
     ended: list[tuple[Producer, bool]] = field(default_factory=list)
-    events: list[txn_pb2.TransactionEvent] = field(default_factory=list)
+    events: list[DescribeTransactionsResponse.TransactionEvent] = field(default_factory=list)
 
     @property
     def is_open(self) -> bool:
-        return bool(self.partitions or self.offsets or self.added or self.groups)
+        return bool(self.partitions or self.commits or self.added or self.groups)
 
 
 class ScriptedTransactions:
     """All transactional ids. To be called with the cluster's lock held."""
 
     version = TRANSACTIONS_V2
+    served: Final = (
+        InitProducerIdRequest,
+        AddPartitionsToTxnRequest,
+        AddOffsetsToTxnRequest,
+        TxnOffsetCommitRequest,
+        EndTxnRequest,
+        DescribeTransactionsRequest,
+    )
 
     def __init__(self, groups: ScriptedGroups, ids: Iterator[int]) -> None:
         self._groups = groups
@@ -60,25 +79,33 @@ class ScriptedTransactions:
         self.by_id: dict[str, ScriptedTransaction] = {}
         groups.is_undecided = self._has_offsets
 
-    def respond(self, body: Message) -> Message | None:
-        """Return the coordinator's response; None for a request that does not concern it."""
-        handlers: dict[type, Callable[[Any], Message]] = {
-            txn_pb2.InitProducerRequest: self._init,
-            txn_pb2.AddPartitionsRequest: self._add_partitions,
-            txn_pb2.AddOffsetsRequest: self._add_group,
-            txn_pb2.PrepareRequest: self._prepare,
-            txn_pb2.EndTxnRequest: self._end,
-            txn_pb2.DescribeTransactionsRequest: self._describe,
-        }
-        if isinstance(body, group_pb2.CommitOffsetsRequest) and body.HasField("transaction"):
-            return self._add_offsets(body)
-        respond = handlers.get(type(body))
-        return None if respond is None else respond(body)
+    def respond(self, request: Message, version: int) -> Message:
+        """Return the coordinator's response to one of the requests that are `served`. Raises Kafka's errors.
 
-    def add(self, request: pb.ProduceRequest, producer: Producer, partition: TopicPartition, log: ScriptedLog) -> None:
+        `version` is the version of transactions to which the version of the request belongs.
+        """
+        match request:
+            case InitProducerIdRequest():
+                return self._init(request)
+            case AddPartitionsToTxnRequest():
+                return self._add_partitions(request)
+            case AddOffsetsToTxnRequest():
+                return self._add_group(request)
+            case TxnOffsetCommitRequest():
+                return self._add_offsets(request, version)
+            case EndTxnRequest():
+                return self._end(request, version)
+            case DescribeTransactionsRequest():
+                states = [self._described(name) for name in request.transactional_ids]
+                return DescribeTransactionsResponse(transaction_states=states)
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't support {type(request).__name__}")
+
+    def add(
+        self, transactional_id: str, producer: Producer, version: int, partition: TopicPartition, log: ScriptedLog
+    ) -> None:
         """A broker adds the partition of a transactional batch, or verifies it. Raises Kafka's errors."""
-        transaction = self._current(request.transactional_id, producer, ErrorCode.INVALID_PRODUCER_EPOCH)
-        self._check_version(request.transaction_version)
+        transaction = self._current(transactional_id, producer, ErrorCode.INVALID_PRODUCER_EPOCH)
+        self._check_version(version)
         if self.version < TRANSACTIONS_V2 and partition not in transaction.added:
             raise OttlaError(ErrorCode.INVALID_TXN_STATE, f"{partition} is not in the transaction")
         transaction.partitions[partition] = log
@@ -92,57 +119,63 @@ class ScriptedTransactions:
         transaction.former = former
         self._note(transaction, "timed-out", "transaction.timeout.ms is over")
 
-    def _init(self, request: txn_pb2.InitProducerRequest) -> txn_pb2.InitProducerResponse:
-        transaction = self.by_id.get(request.transactional_id)
-        given = (request.producer.id, request.producer.epoch) if request.HasField("producer") else None
+    def prepare(self, transactional_id: str, producer: Producer) -> None:
+        """Prepare the open transaction of a producer (KIP-939). Raises Kafka's errors."""
+        transaction = self._current(transactional_id, producer, ErrorCode.PRODUCER_FENCED)
+        if not transaction.is_open:
+            raise OttlaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
+        transaction.is_prepared = True
+
+    def _init(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        name = request.transactional_id or ""
+        transaction = self.by_id.get(name)
+        stated = request.producer_id, request.producer_epoch
+        given = None if stated == _NO_PRODUCER else stated
         if transaction is None:
-            transaction = self.by_id[request.transactional_id] = ScriptedTransaction((next(self._ids), -1))
+            transaction = self.by_id[name] = ScriptedTransaction((next(self._ids), -1))
         elif given is not None and given not in (transaction.producer, transaction.former):
             raise OttlaError(ErrorCode.PRODUCER_FENCED, f"the current producer is {transaction.producer}")
         elif given is not None and given == transaction.former:
-            return self._initialized(transaction)
+            return _initialized(transaction)
         if transaction.is_prepared:
             raise OttlaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the producer's transaction is prepared")
         self._finish(transaction, committed=False)
         transaction.former = given
         self._note(transaction, "initialized", "a client has initialized a newer producer")
-        return self._initialized(transaction)
+        return _initialized(transaction)
 
-    def _initialized(self, transaction: ScriptedTransaction) -> txn_pb2.InitProducerResponse:
-        version = self.version if self.version < TRANSACTIONS_V2 else 0
-        return txn_pb2.InitProducerResponse(producer=_message(transaction.producer), transaction_version=version)
+    def _add_partitions(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+        producer = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+        self._check_version(TRANSACTIONS_V1)
+        name = request.v3_and_below_transactional_id
+        transaction = self._current(name, producer, ErrorCode.PRODUCER_FENCED)
+        topics = request.v3_and_below_topics
+        transaction.added |= {TopicPartition(topic.name, number) for topic in topics for number in topic.partitions}
+        result = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=[
+                AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[result(partition_index=number) for number in topic.partitions],
+                )
+                for topic in topics
+            ]
+        )
 
-    def _add_partitions(self, request: txn_pb2.AddPartitionsRequest) -> txn_pb2.AddPartitionsResponse:
-        (addition,) = request.transactions
-        producer = addition.producer.id, addition.producer.epoch
-        self._check_version(addition.transaction_version)
-        transaction = self._current(addition.transactional_id, producer, ErrorCode.PRODUCER_FENCED)
-        transaction.added |= {TopicPartition(p.topic, p.partition) for p in addition.partitions}
-        results = [Error() for _ in addition.partitions]
-        return txn_pb2.AddPartitionsResponse(transactions=[txn_pb2.PartitionsAdded(partitions=results)])
-
-    def _add_group(self, request: txn_pb2.AddOffsetsRequest) -> txn_pb2.AddOffsetsResponse:
-        producer = request.producer.id, request.producer.epoch
-        self._check_version(request.transaction_version)
-        self._current(request.transactional_id, producer, ErrorCode.PRODUCER_FENCED).groups.add(request.group)
-        return txn_pb2.AddOffsetsResponse()
+    def _add_group(self, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+        producer = request.producer_id, request.producer_epoch
+        self._check_version(TRANSACTIONS_V1)
+        self._current(request.transactional_id, producer, ErrorCode.PRODUCER_FENCED).groups.add(request.group_id)
+        return AddOffsetsToTxnResponse()
 
     def _check_version(self, version: int) -> None:
-        if (version or TRANSACTIONS_V2) != self.version:
+        if version != self.version:
             raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"transactions have version {self.version} here")
 
-    def _prepare(self, request: txn_pb2.PrepareRequest) -> txn_pb2.PrepareResponse:
-        producer = (request.producer.id, request.producer.epoch)
-        transaction = self._current(request.transactional_id, producer, ErrorCode.PRODUCER_FENCED)
-        if not transaction.is_open:
-            raise OttlaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
-        transaction.is_prepared = True
-        return txn_pb2.PrepareResponse()
-
-    def _end(self, request: txn_pb2.EndTxnRequest) -> txn_pb2.EndTxnResponse:
+    def _end(self, request: EndTxnRequest, version: int) -> EndTxnResponse:
         transaction = self.by_id.get(request.transactional_id)
-        producer = (request.producer.id, request.producer.epoch)
-        self._check_version(request.transaction_version)
+        producer = (request.producer_id, request.producer_epoch)
+        self._check_version(version)
         if transaction is not None and transaction.ended and transaction.ended[-1] == (producer, request.committed):
             return self._end_response(transaction)  # a repeat
         transaction = self._current(request.transactional_id, producer, ErrorCode.PRODUCER_FENCED)
@@ -155,35 +188,34 @@ class ScriptedTransactions:
         self._note(transaction, "committed" if request.committed else "aborted", "")
         return self._end_response(transaction)
 
-    def _end_response(self, transaction: ScriptedTransaction) -> txn_pb2.EndTxnResponse:
+    def _end_response(self, transaction: ScriptedTransaction) -> EndTxnResponse:
         if self.version < TRANSACTIONS_V2:
-            return txn_pb2.EndTxnResponse()
-        return txn_pb2.EndTxnResponse(producer=_message(transaction.producer))
+            return EndTxnResponse()
+        producer_id, epoch = transaction.producer
+        return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
 
-    def _add_offsets(self, request: group_pb2.CommitOffsetsRequest) -> group_pb2.CommitOffsetsResponse:
-        self._groups.check(request)
-        producer = (request.transaction.producer.id, request.transaction.producer.epoch)
-        transaction = self._current(request.transaction.transactional_id, producer, ErrorCode.INVALID_PRODUCER_EPOCH)
-        self._check_version(request.transaction.transaction_version)
-        if self.version < TRANSACTIONS_V2 and request.group not in transaction.groups:
-            raise OttlaError(ErrorCode.INVALID_TXN_STATE, f"{request.group} is not in the transaction")
-        transaction.offsets.append(request)
-        return self._groups.judge(request)
+    def _add_offsets(self, request: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
+        self._groups.check(request, is_settled=False)
+        producer = (request.producer_id, request.producer_epoch)
+        transaction = self._current(request.transactional_id, producer, ErrorCode.INVALID_PRODUCER_EPOCH)
+        self._check_version(version)
+        if self.version < TRANSACTIONS_V2 and request.group_id not in transaction.groups:
+            raise OttlaError(ErrorCode.INVALID_TXN_STATE, f"{request.group_id} is not in the transaction")
+        transaction.commits.append(request)
+        return TxnOffsetCommitResponse(topics=self._groups.judge(request, TxnOffsetCommitResponse))
 
     def _has_offsets(self, group: str, partition: TopicPartition) -> bool:
         return any(
-            request.group == group and (offset.topic, offset.partition) == partition
+            commit.group_id == group and any(each == partition for each, _ in self._groups.offsets_of(commit))
             for transaction in self.by_id.values()
-            for request in transaction.offsets
-            for offset in request.offsets
+            for commit in transaction.commits
         )
 
-    def _describe(self, request: txn_pb2.DescribeTransactionsRequest) -> txn_pb2.DescribeTransactionsResponse:
-        response = txn_pb2.DescribeTransactionsResponse()
-        for transactional_id in request.transactional_ids:
-            events = self.by_id[transactional_id].events if transactional_id in self.by_id else ()
-            response.transactions.add(transactional_id=transactional_id, events=events)
-        return response
+    def _described(self, name: str) -> DescribeTransactionsResponse.TransactionState:
+        described = DescribeTransactionsResponse.TransactionState(transactional_id=name)
+        if (transaction := self.by_id.get(name)) is not None:
+            described.events = list(transaction.events)
+        return described
 
     def _current(self, transactional_id: str, producer: Producer, code: int) -> ScriptedTransaction:
         transaction = self.by_id.get(transactional_id)
@@ -198,19 +230,21 @@ class ScriptedTransactions:
         producer_id, epoch = transaction.producer
         for log in transaction.partitions.values():
             log.end_transaction(producer_id, epoch + raises, committed=committed)
-        for request in transaction.offsets if committed else ():
-            self._groups.enter(request)
-        transaction.partitions, transaction.offsets, transaction.is_prepared = {}, [], False
+        for commit in transaction.commits if committed else ():
+            self._groups.enter(commit, TxnOffsetCommitResponse)
+        transaction.partitions, transaction.commits, transaction.is_prepared = {}, [], False
         transaction.added, transaction.groups = set(), set()
         if raises:
             transaction.producer = (producer_id, epoch + 1) if epoch < _LAST_EPOCH else (next(self._ids), 0)
 
     def _note(self, transaction: ScriptedTransaction, kind: str, cause: str) -> None:
+        producer_id, epoch = transaction.producer
         transaction.events.append(
-            txn_pb2.TransactionEvent(
+            DescribeTransactionsResponse.TransactionEvent(
                 at_ms=next(self._times),
                 kind=kind,
-                producer=_message(transaction.producer),
+                producer_id=producer_id,
+                producer_epoch=epoch,
                 client_id="some-client",
                 client_host="127.0.0.1",
                 cause=cause,
@@ -219,5 +253,6 @@ class ScriptedTransactions:
         del transaction.events[:-_EVENTS]
 
 
-def _message(producer: Producer) -> TxnProducer:
-    return TxnProducer(id=producer[0], epoch=producer[1])
+def _initialized(transaction: ScriptedTransaction) -> InitProducerIdResponse:
+    producer_id, epoch = transaction.producer
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)

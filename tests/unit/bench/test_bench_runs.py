@@ -9,12 +9,11 @@ import pytest
 from ottla.bench.end_to_end import EndToEnd
 from ottla.bench.measurement import Measurement, Window
 from ottla.bench.throughput import RunBounds, consume, produce
+from ottla.client.kafka.apis import FETCH, PRODUCE
 from ottla.consumer.consumer import Consumer
 from ottla.errors import ErrorCode
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker
 
 QUICK = RunBounds(1_000, 20.0)
 
@@ -49,7 +48,7 @@ def test_every_record_is_sent_counted_and_read_again(cluster: ScriptedCluster) -
 
 
 def test_what_is_refused_counts_as_failed_with_its_reason(cluster: ScriptedCluster) -> None:
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD))
+    cluster.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD))
     measured = Measurement(time.monotonic(), 5.0)
     with producer_for(cluster) as producer:
         acknowledged = produce(producer, measured, RunBounds(10, 20.0), ignore, size_bytes=10)
@@ -97,7 +96,7 @@ def test_records_come_back_once_each_and_those_of_others_do_not_count(cluster: S
 
 
 def test_what_does_not_come_back_is_missed(cluster: ScriptedCluster) -> None:
-    cluster.will(Broker.FETCH, *[Hang()] * 20)
+    cluster.will(FETCH, *[Hang()] * 20)
     with producer_for(cluster, linger=0.0) as producer, consumer_for(cluster, start="latest") as consumer:
         run = EndToEnd(producer, consumer, Measurement(0.0, 5.0), RunBounds(5, 20.0), size_bytes=10, rate=1_000.0)
         assert run.run(ignore, patience_s=0.2) == 5

@@ -11,14 +11,14 @@ from copiers import COPY, SOURCE, SYNCS, Sides
 from waiting import wait_until
 
 import ottla
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import ErrorCode, error_from_code
 from ottla.fakes.scripted import Hold, Reject
+from ottla_core.kafka.messages import ProduceRequest
 from ottla_core.model import TopicId, TopicPartition
 from ottla_mirror.copying import copier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_what_is_under_way_is_committed_before_a_partition_goes(sides: Sides) ->
 
 
 def test_a_partition_that_fails_as_it_goes_is_not_read_again(sides: Sides) -> None:
-    sides.target.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+    sides.target.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     while not partition.sent and not partition.error:
@@ -53,7 +53,7 @@ def test_a_partition_that_fails_as_it_goes_is_not_read_again(sides: Sides) -> No
 
 
 def test_a_pause_reads_nothing_and_what_was_set_aside_goes_on_after_it_once(sides: Sides) -> None:
-    sides.target.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+    sides.target.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     while not partition.error:
@@ -94,7 +94,7 @@ def test_what_fails_is_tried_again_after_twice_the_time_each_time(sides: Sides) 
     partition, pauses = CopiedPartition(SOURCE, COPY), []
     sides.copier.take(partition)
     for _ in range(5):
-        sides.target.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+        sides.target.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
         while partition.stage is not Stage.ASIDE:
             sides.copier.step(0.1)
         pauses.append(partition.again_at - sides.clock.monotonic())
@@ -172,14 +172,14 @@ def test_what_was_read_before_a_batch_that_can_not_be_read_is_copied_once(
         raise error_from_code(ErrorCode.CORRUPT_MESSAGE, "no", of=SOURCE)
 
     monkeypatch.setattr(sides.reader, "poll", unreadable)
-    sides.target.will(Client.PRODUCE, Hold())
+    sides.target.will(PRODUCE, Hold())
     sides.copier.take(partition)
     for _ in range(3):
         while partition.stage is not Stage.ASIDE:
             sides.copier.step(0.1)
         sides.clock.advance(20.0)
         sides.copier._try_again()
-    sides.target.until(lambda: sides.target.requests(pb.ProduceRequest) != [])
+    sides.target.until(lambda: sides.target.requests(ProduceRequest) != [])
     sides.target.release()
     while partition.records < 10:
         sides.copier.step(0.1)
@@ -194,7 +194,7 @@ def test_what_the_buffer_holds_of_a_paused_flow_still_counts(sides: Sides, monke
     monkeypatch.setattr(copier, "BUFFER_BYTES", 2)
     monkeypatch.setattr(copier, "SETTLE_S", 0.1)
     partition = CopiedPartition(SOURCE, COPY)
-    sides.target.will(Client.PRODUCE, Hold())
+    sides.target.will(PRODUCE, Hold())
     sides.copier.take(partition)
     while not partition.in_flight_bytes:
         sides.copier.step(0.1)
@@ -240,11 +240,12 @@ def test_a_copy_that_takes_nothing_leaves_room_in_the_buffer_for_the_others(
     monkeypatch.setattr(copier, "BUFFER_BYTES", 2)
     sides.source.add_topic("u", 1)
     sides.target.add_topic("east.u", 1)
+    sides.target.move_leader("east.u", 0, broker=1, epoch=1)  # the other broker would answer the held request first
     stuck, other = (
         CopiedPartition(SOURCE, COPY),
         CopiedPartition(TopicPartition("u", 0), TopicPartition("east.u", 0)),
     )
-    sides.target.will(Client.PRODUCE, Hold())
+    sides.target.will(PRODUCE, Hold())
     sides.copier.take(stuck)
     while not stuck.in_flight_bytes:
         sides.copier.step(0.1)
@@ -302,7 +303,7 @@ def test_what_keeps_all_partitions_from_starting_is_the_error_of_each_and_looked
 
 def copied_but_not_explained(sides: Sides, *steps: Any) -> CopiedPartition:
     """Copy ten records, of which a commit has begun; its offset syncs meet these steps of the target."""
-    sides.target.will(Client.PRODUCE, None, *steps)
+    sides.target.will(PRODUCE, None, *steps)
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     while partition.position is None:

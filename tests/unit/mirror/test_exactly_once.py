@@ -9,16 +9,16 @@ import pytest
 from copiers import COPY, SOURCE, Sides
 
 import ottla
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import ErrorCode, error_from_code
 from ottla.fakes.scripted import Hold, Reject
-from ottla.fakes.scripted_streams import Step
+from ottla.fakes.scripted_line import Step
 from ottla_core.model import TopicPartition
 from ottla_mirror.clusters.writer import Writer
 from ottla_mirror.copying import exactly_once
 from ottla_mirror.copying.exactly_once import ExactlyOnceCopier
 from ottla_mirror.machines.progress import CopiedPartition
 from ottla_mirror.machines.stages import Stage
-from ottla_proto.client_calls import Client
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_round_whose_offset_syncs_are_not_written_is_aborted_within_seconds(
     monkeypatch.setattr(exactly_once, "_FLUSH_S", 0.5)
     monkeypatch.setattr(exactly_once, "_SYNCS_S", 0.1)
     monkeypatch.setattr(Writer, "send_offsets", lambda writer, offsets, member: None)  # the group is not scripted
-    sides.target.will(Client.PRODUCE, None, *[step] * 1000)
+    sides.target.will(PRODUCE, None, *[step] * 1000)
     partition = CopiedPartition(SOURCE, COPY)
     sides.copier.take(partition)
     for _ in range(3):

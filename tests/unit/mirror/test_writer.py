@@ -9,6 +9,7 @@ import pytest
 from waiting import wait_until
 
 import ottla
+from ottla.client.kafka.apis import PRODUCE
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import HEADER_SIZE, read_header
@@ -16,7 +17,6 @@ from ottla_core.records.builder import SealedBatch
 from ottla_core.records.twins import new_builder
 from ottla_mirror.clusters import writer as module
 from ottla_mirror.clusters.writer import Writer
-from ottla_proto.client_calls import Client
 
 DAY_S = 24 * 3600.0
 
@@ -25,7 +25,7 @@ DAY_S = 24 * 3600.0
 def writer(monkeypatch: pytest.MonkeyPatch) -> Writer:
     monkeypatch.setattr(module, "_CLOSE_S", 0.2)
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, *[Reject(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")] * 10_000)
+    cluster.will(PRODUCE, *[Reject(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")] * 10_000)
     producer = ottla.Producer[Any, Any](
         "b0:1", key="bytes", value="bytes", delivery_timeout=DAY_S, retry_backoff=0.01, _transport=cluster.connect
     )

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructType
 
 import ottla
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import ConfigError, DeliveryError, ErrorCode, OttlaError, error_from_code
 from ottla.fakes.scripted import Reject
 from ottla.testing import FakeCluster, FakeProducer
-from ottla_proto.client_calls import Client
 from pyspark_ottla import producers as spark_producers
 from pyspark_ottla.idle_clients import IdleClients
 from pyspark_ottla.options import write_options
@@ -87,7 +87,7 @@ def test_producers_are_idempotent_and_take_the_settings_given(made: list[Any], b
 
 def test_a_row_that_fails_lets_its_task_fail_and_the_producer_go(made: list[Any], brokers: FakeCluster) -> None:
     task = writer(brokers)
-    brokers.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "not that one"))
+    brokers.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "not that one"))
     with pytest.raises(DeliveryError, match="not that one") as caught:
         task.write([batch("a", "b")])
     assert caught.value.code == ErrorCode.INVALID_RECORD

@@ -16,9 +16,7 @@ from google.protobuf.message import Message
 
 from ottla.client.kafka.apis import FETCH, Api
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
-from ottla.client.kafka.sockets.address import Address
-from ottla.client.kafka.sockets.line import Line, Waiter
-from ottla.client.kafka.sockets.pending import Pending
+from ottla.client.kafka.lines import Lines, OpenLine, Waiter
 from ottla.client.kafka.translations.fetch import FetchSession
 from ottla.client.kafka.translations.table import translation_of, translations_of
 from ottla.client.kafka.translations.topic_names import TopicNames
@@ -42,7 +40,7 @@ _CLOSED: Final = "the connection was closed"
 class KafkaPeer:
     """The address of one broker. The first call connects to it, as does the next call after a connection has ended."""
 
-    def __init__(self, address: Address, names: TopicNames) -> None:
+    def __init__(self, address: Lines, names: TopicNames) -> None:
         self._address: Final = address
         self._names: Final = names
 
@@ -56,18 +54,17 @@ class KafkaPeer:
 
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """Make a call, and return the response as it is, possibly with an error in it. Raises OttlaError."""
-        pending = Pending()
         translation = translation_of(method, request, self._names)
         translated = _Translated(method, translation, self._names, request, int(timeout * 1000))
-        message, answered = self._address.ask(translated.call(pending, self._address.now + timeout), pending)
+        message, answered = self._address.ask(
+            translated.api, translated.spelled, timeout=timeout, size_bytes=translated.size_bytes
+        )
         return translated.response(message, answered)
 
     def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
         """Make a call in Kafka's own messages, for which no contract has a method. `request` builds the message for a
         version. Raises OttlaError."""
-        pending = Pending()
-        call: Call[Waiter] = Call(api, request, pending, self._address.now + timeout)
-        return self._address.ask(call, pending)[0]
+        return self._address.ask(api, request, timeout=timeout)[0]
 
     def open_stream(
         self,
@@ -88,7 +85,7 @@ class KafkaStream(Generic[Request, Response]):
 
     def __init__(
         self,
-        address: Address,
+        address: Lines,
         names: TopicNames,
         method: Method[Request, Response],
         on_response: Callable[[int, Response], None],
@@ -103,7 +100,7 @@ class KafkaStream(Generic[Request, Response]):
         self._numbers: Final = itertools.count(1)
         self._open: Final[dict[int, None]] = {}
         self._leaving: FetchSession | None = None
-        self._line: Final[Line] = address.open(self._on_ended)
+        self._line: Final[OpenLine] = address.open(self._on_ended)
 
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
         """Begin a call, and return its number. Raises OttlaError if the line is over."""
@@ -117,7 +114,7 @@ class KafkaStream(Generic[Request, Response]):
         if answered:
             self._open[number] = None
         try:
-            self._line.begin(translated.call(end, deadline, answered=answered))
+            self._line.begin(Call(translated.api, translated.spelled, end, deadline, translated.size_bytes, answered))
         except OttlaError:
             self._open.pop(number, None)
             raise
@@ -184,7 +181,7 @@ class KafkaStream(Generic[Request, Response]):
 class _Translated(Generic[Request, Response]):
     """A request that is translated into Kafka's messages, and whose response is translated back."""
 
-    __slots__ = ("_method", "_names", "_request", "_timeout_ms", "_translation")
+    __slots__ = ("_method", "_names", "_request", "_timeout_ms", "_translation", "api", "size_bytes")
 
     def __init__(
         self,
@@ -199,11 +196,8 @@ class _Translated(Generic[Request, Response]):
         self._names = names
         self._request: Request | None = request
         self._timeout_ms = timeout_ms
-
-    def call(self, waiter: Waiter, deadline: float, *, answered: bool = True) -> Call[Waiter]:
-        assert self._request is not None, "a request is sent once"
-        api = api_for(self._translation.api, self._request)
-        return Call(api, self._spelled, waiter, deadline, self._request.ByteSize(), answered)
+        self.api = api_for(translation.api, request)
+        self.size_bytes = request.ByteSize()
 
     def response(self, message: KafkaMessage, answered: Answered[Any]) -> Response:
         """Return the response. Raises OttlaError if its values make no sense."""
@@ -218,7 +212,7 @@ class _Translated(Generic[Request, Response]):
         """Return a response that has nothing but this error."""
         return self._method.response(error=Error(code=error.code, message=error.message))
 
-    def _spelled(self, version: int) -> KafkaMessage:
+    def spelled(self, version: int) -> KafkaMessage:
         request, self._request = self._request, None  # the frame has it from now on
         return self._translation.request(request, self._terms(version))
 

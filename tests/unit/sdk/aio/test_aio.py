@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 import ottla.aio
+from ottla.client.kafka.apis import FETCH, PRODUCE
 from ottla.errors import ConnectError, ErrorCode, OttlaError, SerializationError
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer as SyncProducer
+from ottla_core.kafka.messages import ProduceRequest
 from ottla_core.model import TopicPartition
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker
 
 T0 = TopicPartition("t", 0)
 
@@ -41,12 +40,12 @@ async def test_one_await_is_acknowledged_and_many_share_their_batches() -> None:
         places = await asyncio.gather(*(producer.send(b"%d" % n) for n in range(500)))
     assert [place.offset for place in places] == list(range(1, 501))
     assert cluster.values("t", 0) == [b"first", *(b"%d" % n for n in range(500))]
-    assert len(cluster.requests(pb.ProduceRequest)) < 20
+    assert len(cluster.requests(ProduceRequest)) < 20
 
 
 async def test_what_send_gives_is_awaited_gathered_made_a_task_of_or_left_alone() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hold())
+    cluster.will(PRODUCE, Hold())
     async with producer_of(cluster, linger=0.001) as producer:
         await asyncio.to_thread(producer._sync.partitions_for)
         left_alone, released = producer.send(b"0"), producer.send(b"1")
@@ -65,7 +64,7 @@ async def test_what_send_gives_is_awaited_gathered_made_a_task_of_or_left_alone(
 
 async def test_a_full_buffer_holds_the_sender_and_not_the_loop_and_keeps_the_order() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hold())
+    cluster.will(PRODUCE, Hold())
     async with producer_of(cluster, buffer_memory=3000, batch_size=1000, max_request_size=1000) as producer:
         sends = [asyncio.create_task(producer.send(b"%03d" % n * 250)) for n in range(12)]
         done, _ = await asyncio.wait(sends, timeout=0.1)
@@ -77,13 +76,13 @@ async def test_a_full_buffer_holds_the_sender_and_not_the_loop_and_keeps_the_ord
 
 async def test_what_fails_is_raised_where_it_is_awaited() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     async with producer_of(cluster) as producer:
         with pytest.raises(OttlaError, match="no key"):
             await producer.send(b"x")
         with pytest.raises(SerializationError):
             await producer.send("not bytes")
-        cluster.will(Client.PRODUCE, Hang())
+        cluster.will(PRODUCE, Hang())
         waiting = asyncio.create_task(producer.send(b"y"))
         await asyncio.sleep(0)
         with pytest.raises(ottla.TimeoutError):
@@ -129,7 +128,7 @@ async def test_a_stop_after_so_many_counts_what_was_handed_out() -> None:
 
 async def test_a_cancelled_poll_loses_nothing() -> None:
     cluster = filled(10)
-    cluster.will(Broker.FETCH, Hold())
+    cluster.will(FETCH, Hold())
     async with consumer_of(cluster) as consumer:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(consumer.poll(10), 0.1)

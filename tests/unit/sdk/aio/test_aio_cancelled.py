@@ -9,7 +9,7 @@ from scripted_groups import T, committed, fill, filled, number
 import ottla.aio
 from ottla.client.condition import Condition
 from ottla.fakes.scripted import ScriptedCluster
-from ottla_proto import broker_pb2 as pb
+from ottla_core.kafka.messages import FetchRequest
 
 WAIT = 10.0
 
@@ -23,8 +23,8 @@ def consumer_of(cluster: ScriptedCluster, **arguments: Any) -> ottla.aio.Consume
 async def cancelled(consumer: ottla.aio.Consumer[Any, Any], cluster: ScriptedCluster, count: int) -> None:
     """A poll that waits at the end of the log is cancelled; then records come, and it gathers them all the same."""
     task = asyncio.create_task(consumer.poll(WAIT))
-    asked = len(cluster.requests(pb.FetchRequest))
-    await asyncio.to_thread(cluster.until, lambda: len(cluster.requests(pb.FetchRequest)) > asked)
+    asked = len(cluster.requests(FetchRequest))
+    await asyncio.to_thread(cluster.until, lambda: len(cluster.requests(FetchRequest)) > asked)
     under_way = consumer._under_way
     assert under_way is not None
     task.cancel()
@@ -76,10 +76,10 @@ async def test_what_a_cancelled_poll_had_gathered_comes_with_the_next_one() -> N
     async with consumer_of(cluster, start="earliest") as consumer:
         await consumer.poll(WAIT)
         await cancelled(consumer, cluster, 4)
-        fetched = len(cluster.requests(pb.FetchRequest))
+        fetched = len(cluster.requests(FetchRequest))
         batch = await consumer.poll(WAIT)
         assert [r.offset for r in batch] == [3, 4, 5, 6]
-        assert len(cluster.requests(pb.FetchRequest)) <= fetched + 1, "it was not fetched again"
+        assert len(cluster.requests(FetchRequest)) <= fetched + 1, "it was not fetched again"
 
 
 async def test_a_call_does_not_wait_for_the_batch_that_nobody_wants_any_more() -> None:

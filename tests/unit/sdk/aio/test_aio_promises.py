@@ -12,6 +12,7 @@ from waiting import wait_until
 
 import ottla.aio
 from ottla.aio.unretrieved import UnretrievedFailures
+from ottla.client.kafka.apis import METADATA, PRODUCE
 from ottla.errors import (
     BufferFullError,
     ConfigError,
@@ -23,8 +24,7 @@ from ottla.errors import (
 )
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.delivery import Delivery
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
+from ottla_core.kafka.messages import MetadataRequest, ProduceRequest
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> ottla.aio.Producer[Any, Any]:
@@ -34,11 +34,11 @@ def producer_of(cluster: ScriptedCluster, **arguments: Any) -> ottla.aio.Produce
 @pytest.mark.story("aio-close-drops-line")
 async def test_the_end_of_a_block_sends_what_stands_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.METADATA, Hold())
+    cluster.will(METADATA, Hold())
     closing = threading.Event()
 
     async def release_once_it_closes() -> None:
-        await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.MetadataRequest)))
+        await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(MetadataRequest)))
         await asyncio.to_thread(closing.wait, 5)
         cluster.release()
 
@@ -57,7 +57,7 @@ async def test_the_end_of_a_block_sends_what_stands_in_the_line(monkeypatch: pyt
 
 async def test_a_close_sends_what_waits_for_room_and_refuses_what_comes_after_it() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hold())
+    cluster.will(PRODUCE, Hold())
     producer = producer_of(cluster, buffer_memory=3000, batch_size=1000, max_request_size=1000)
     sendings = [producer.send(b"%03d" % n * 250) for n in range(12)]
     closing = asyncio.create_task(producer.close())
@@ -65,7 +65,7 @@ async def test_a_close_sends_what_waits_for_room_and_refuses_what_comes_after_it
     late = producer.send(b"late")
     with pytest.raises(ConfigError, match="closed"):
         await late
-    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.ProduceRequest)))
+    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(ProduceRequest)))
     cluster.release()
     await closing
     assert [place.offset for place in await asyncio.gather(*sendings)] == list(range(12))
@@ -74,14 +74,14 @@ async def test_a_close_sends_what_waits_for_room_and_refuses_what_comes_after_it
 @pytest.mark.story("line-without-a-bound")
 async def test_what_waits_for_room_is_bounded_and_the_rest_is_refused_at_once() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hold())
+    cluster.will(PRODUCE, Hold())
     producer = producer_of(cluster, buffer_memory="1MiB", linger=0)
     sendings = [producer.send(b"%05d" % n * 200) for n in range(5000)]
     refused = [sending for sending in sendings if sending.is_refused]
     assert 2000 < len(refused) < 4500, "a buffer's worth stands in the line, and at most another in the buffer"
     with pytest.raises(BufferFullError, match="await earlier sends"):
         await refused[0]
-    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.ProduceRequest)))
+    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(ProduceRequest)))
     cluster.release()
     taken = [sending for sending in sendings if not sending.is_refused]
     assert [place.offset for place in await asyncio.gather(*taken)] == list(range(len(taken)))
@@ -92,7 +92,7 @@ async def test_what_waits_for_room_is_bounded_and_the_rest_is_refused_at_once() 
 
 async def test_a_close_is_bounded_by_its_timeout_and_fails_what_is_left() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     producer = producer_of(cluster, buffer_memory=2000, batch_size=1000, max_request_size=1000)
     sendings = [producer.send(b"%03d" % n * 250) for n in range(6)]
     began_at = time.monotonic()
@@ -106,10 +106,10 @@ async def test_a_close_is_bounded_by_its_timeout_and_fails_what_is_left() -> Non
 
 async def test_a_close_that_is_cancelled_ends_at_once() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     producer = producer_of(cluster)
     sending = producer.send(b"x")
-    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.ProduceRequest)))
+    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(ProduceRequest)))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await producer.close()
@@ -119,11 +119,12 @@ async def test_a_close_that_is_cancelled_ends_at_once() -> None:
 
 @pytest.mark.story("cancelled-flush-holds-the-line-up")
 async def test_a_flush_that_is_cancelled_holds_no_other_record_up() -> None:
-    cluster = ScriptedCluster({"t": 1, "u": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster = ScriptedCluster({"t": 1, "u": 1}, brokers=2)
+    cluster.move_leader("u", 0, broker=1, epoch=1)
+    cluster.will(PRODUCE, Hang())
     producer = producer_of(cluster)
     producer.send(b"x")
-    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(pb.ProduceRequest)))
+    await asyncio.to_thread(cluster.until, lambda: bool(cluster.requests(ProduceRequest)))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await producer.flush()
@@ -139,7 +140,7 @@ async def test_failures_that_nobody_awaited_are_raised(how: str) -> None:
     cluster = ScriptedCluster({"t": 1})
     producer = producer_of(cluster)
     assert (await producer.send(b"good")).offset == 0
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     kept = producer.send(b"bad")
     with pytest.raises(DeliveryError, match=r"1 record was not delivered: .*no key") as caught:
         await (producer.flush() if how == "flush" else producer.close())
@@ -153,7 +154,7 @@ async def test_a_record_that_fails_before_its_future_listens_is_reported_once(mo
     cluster = ScriptedCluster({"t": 1})
     producer = producer_of(cluster)
     assert (await producer.send(b"good")).offset == 0
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     listen = producer._wait_for
 
     def late(delivery: Delivery, loop: asyncio.AbstractEventLoop) -> Any:
@@ -196,7 +197,7 @@ async def test_failures_that_somebody_awaited_are_not_raised_again() -> None:
     async with producer_of(cluster) as producer:
         with pytest.raises(SerializationError):
             await producer.send("not bytes")
-        cluster.will(Client.PRODUCE, *(Reject(ErrorCode.INVALID_RECORD, "no key") for _ in range(2)))
+        cluster.will(PRODUCE, *(Reject(ErrorCode.INVALID_RECORD, "no key") for _ in range(2)))
         gathered = await asyncio.gather(producer.send(b"a"), producer.send(b"b"), return_exceptions=True)
         assert any(isinstance(error, OttlaError) for error in gathered)
         task = asyncio.create_task(producer.send("no"))

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import ConfigError, ErrorCode, TransactionAborted
 from ottla.fakes.scripted import Reject, ScriptedCluster
+from ottla_core.kafka.messages import EndTxnRequest
 from ottla_core.model import TopicPartition
-from ottla_proto import txn_pb2
-from ottla_proto.client_calls import Client
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> ottla.aio.Producer[Any, Any]:
@@ -28,7 +28,7 @@ async def committed(cluster: ScriptedCluster) -> list[bytes]:
 
 
 def ends(cluster: ScriptedCluster) -> list[bool]:
-    return [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)]
+    return [request.committed for request in cluster.requests(EndTxnRequest)]
 
 
 async def attempt(producer: ottla.aio.Producer[Any, Any], value: bytes, then: Any) -> None:
@@ -49,7 +49,7 @@ async def test_a_block_commits_or_aborts_and_what_failed_in_it_is_raised_once() 
         await attempt(producer, b"a", asyncio.sleep(0))
         with pytest.raises(KeyError):
             await attempt(producer, b"b", fail())
-        cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE, "too large"))
+        cluster.will(PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE, "too large"))
         with pytest.raises(TransactionAborted, match="too large"):
             async with producer.transaction() as tx:
                 tx.send(b"c")

@@ -16,12 +16,10 @@ from waiting import until
 import ottla
 from ottla.app.dead_letters import ORIGIN
 from ottla.app.metrics import METRICS
+from ottla.client.kafka.apis import OFFSET_COMMIT, PRODUCE
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
-from ottla_proto import broker_pb2 as b
-from ottla_proto import group_pb2 as pb
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Group
+from ottla_core.kafka.messages import FetchRequest, HeartbeatRequest, JoinGroupRequest, OffsetCommitRequest
 
 KEYS = [b"a", b"b", b"c"]
 
@@ -46,8 +44,8 @@ def send(cluster: ScriptedCluster, records: Iterable[tuple[bytes | None, bytes |
 
 async def beats(cluster: ScriptedCluster, count: int = 4) -> None:
     """For as long as so many heartbeats take: long enough for what should not happen."""
-    asked = len(cluster.requests(pb.HeartbeatRequest))
-    await until(lambda: len(cluster.requests(pb.HeartbeatRequest)) > asked + count)
+    asked = len(cluster.requests(HeartbeatRequest))
+    await until(lambda: len(cluster.requests(HeartbeatRequest)) > asked + count)
 
 
 class Desk:
@@ -336,7 +334,7 @@ async def test_a_dead_letter_that_is_not_taken_stops_the_app_and_the_record_stay
     async def handle(value: str) -> None:
         raise BrokenError
 
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
+    cluster.will(PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
     with pytest.raises(ottla.HandlerError, match="'dlq'") as raised:
         await app.serve()
     assert isinstance(raised.value.__cause__, ottla.RecordTooLargeError)
@@ -355,7 +353,7 @@ async def test_a_dead_letter_topic_that_is_not_there_is_told_before_anything_is_
 
     with pytest.raises(ottla.UnknownTopicError, match="nowhere"):
         await app.serve()
-    assert not cluster.requests(pb.JoinRequest)
+    assert not cluster.requests(JoinGroupRequest)
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), StopIteration(), ottla.WakeupError()])
@@ -394,7 +392,7 @@ async def test_what_a_handler_sends_is_acknowledged_before_its_record_is_committ
         ctx.send({"due": value}, topic="bills", key="k")  # not awaited
 
     app.on("t", commit_interval=0.01, retries=5, backoff=0)(bill if in_thread else bill_later)
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))  # the first attempt's
+    cluster.will(PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))  # the first attempt's
     async with app:
         await until(lambda: committed(cluster) == {0: 1})
         assert cluster.values("bills", 0) == [b'{"due":"0"}']
@@ -561,7 +559,7 @@ async def test_partitions_that_stay_are_handled_on_while_the_group_rebalances() 
 async def test_a_commit_that_is_refused_is_made_again_or_ends_the_app(code: ErrorCode) -> None:
     cluster = filled({0: 3})
     app = app_of(cluster)
-    cluster.will(Group.COMMIT_OFFSETS, Reject(code))
+    cluster.will(OFFSET_COMMIT, Reject(code))
 
     @app.on("t", commit_interval=0.01)
     async def handle(value: str) -> None: ...
@@ -723,7 +721,7 @@ async def test_several_handlers_are_members_of_their_groups() -> None:
     assert sorted(seen["one"]) == ["t"] * 5 + ["u"] * 3
     assert sorted(seen["two"]) == list("01234")
     assert {p: o.offset for p, o in cluster.groups.group("audit").offsets.items()} == {T[0]: 5}
-    assert cluster.requests(b.FetchRequest)
+    assert cluster.requests(FetchRequest)
 
 
 async def test_an_app_that_is_stopped_before_it_begins_ends_as_soon_as_it_does() -> None:
@@ -807,12 +805,15 @@ async def test_an_app_one_of_whose_topics_is_deleted_goes_on_with_the_others(mon
 
     judge = cluster.groups.judge
 
-    def without_t(request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
-        response = judge(request)
-        for outcome in response.partitions:
-            if outcome.topic == "t":
-                outcome.error.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return response
+    def without_t(request: OffsetCommitRequest, response: type[Any]) -> list[Any]:
+        topics = judge(request, response)
+        for topic in topics:
+            if topic.topic_id == deleted:
+                for outcome in topic.partitions:
+                    outcome.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topics
+
+    deleted = cluster.topic_id("t")
 
     async with app:
         await until(lambda: len(handled) == 20)
@@ -837,13 +838,13 @@ async def test_an_app_goes_on_after_its_topic_has_lost_more_records_than_may_be_
 
     async with app:
         await until(lambda: committed(cluster) == {0: 300})
-        cluster.will(Group.COMMIT_OFFSETS, *[Reject(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 1000)
+        cluster.will(OFFSET_COMMIT, *[Reject(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 1000)
         await asyncio.to_thread(fill, cluster, {0: 30})  # handled, and not committed when the log loses its end
         await until(lambda: len(handled) == 330)
         cluster.lose("t", 0, after=100)
         cluster.move_leader("t", 0, broker=1, epoch=1)
         start = cluster.logs[T[0]].end
-        cluster.forget(Group.COMMIT_OFFSETS)
+        cluster.forget(OFFSET_COMMIT)
         await asyncio.to_thread(fill, cluster, {0: 200})
         end = cluster.logs[T[0]].end
         await until(lambda: committed(cluster) == {0: end})

@@ -15,13 +15,19 @@ from waiting import until
 import ottla
 from ottla.app.attempts import Attempts
 from ottla.app.round import Round
+from ottla.client.kafka.apis import END_TXN, INIT_PRODUCER_ID, PRODUCE, TXN_OFFSET_COMMIT
 from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import (
+    EndTxnRequest,
+    HeartbeatRequest,
+    InitProducerIdRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
+)
 from ottla_core.model import TopicPartition
-from ottla_proto import group_pb2, txn_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Group, Txn
 
 
 def app_of(
@@ -119,7 +125,8 @@ async def test_what_is_sent_and_the_offsets_are_one_transaction_a_round(in_threa
     assert seen.total() == 50
     assert 1 < len(transactions(cluster)) < 50
     assert all(transactions(cluster))
-    assert all(request.HasField("transaction") for request in cluster.requests(group_pb2.CommitOffsetsRequest))
+    assert cluster.requests(TxnOffsetCommitRequest)
+    assert not cluster.requests(OffsetCommitRequest)
 
 
 async def test_nothing_counts_before_all_that_the_round_has_read_is_handled() -> None:
@@ -304,7 +311,7 @@ async def test_what_goes_down_with_anothers_record_counts_as_no_attempt() -> Non
         finally:
             event.set()
 
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
+    cluster.will(PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
     async with app:
         await until(lambda: committed(cluster) == {0: 2})
     assert attempts == [1] * 4
@@ -321,7 +328,7 @@ async def test_an_aborted_first_round_is_read_again_where_it_began() -> None:
     seen = copy_to(app, commit_interval=0.01)
     async with app:
         await until(lambda: committed(cluster) == {0: 3})
-        cluster.will(Group.COMMIT_OFFSETS, Reject(ErrorCode.ILLEGAL_GENERATION))
+        cluster.will(TXN_OFFSET_COMMIT, Reject(ErrorCode.ILLEGAL_GENERATION))
         while not seen:
             fill(cluster, {0: 2})
             await asyncio.sleep(0.05)
@@ -338,7 +345,7 @@ async def test_where_the_outcome_is_not_known_reading_continues_where_the_group_
     cluster = with_out({0: 5})
     app = app_of(cluster, producer={"max_block": 0.3})
     copy_to(app, commit_interval=0.01)
-    cluster.will(Txn.END_TXN, step, step)
+    cluster.will(END_TXN, step, step)
     async with app:
         await until(lambda: committed(cluster) == {0: 5})
     assert sorted(out(cluster)) == list("01234")
@@ -351,14 +358,14 @@ async def test_what_a_commit_without_an_answer_leaves_pending_is_settled_before_
     cluster = with_out({0: 5})
     app = app_of(cluster, producer={"max_block": 0.2})
     seen = copy_to(app, commit_interval=0.01)
-    cluster.will(Txn.END_TXN, *[Reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 1000)
+    cluster.will(END_TXN, *[Reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 1000)
     async with app:
-        await until(lambda: len(cluster.requests(txn_pb2.InitProducerRequest)) == 2)
-        cluster.forget(Txn.END_TXN)
+        await until(lambda: len(cluster.requests(InitProducerIdRequest)) == 2)
+        cluster.forget(END_TXN)
         await until(lambda: committed(cluster) == {0: 5})
     kinds = [type(body) for _, body in cluster.seen]
-    ended = kinds.index(txn_pb2.EndTxnRequest)
-    assert group_pb2.FetchOffsetsRequest not in kinds[ended : kinds.index(txn_pb2.InitProducerRequest, ended)]
+    ended = kinds.index(EndTxnRequest)
+    assert OffsetFetchRequest not in kinds[ended : kinds.index(InitProducerIdRequest, ended)]
     assert max(seen.values()) == 2
     assert sorted(out(cluster)) == list("01234")
 
@@ -367,20 +374,20 @@ async def test_who_is_fenced_starts_over_with_an_id_of_its_own() -> None:
     cluster = with_out({0: 5})
     app = app_of(cluster)
     copy_to(app, commit_interval=0.01)
-    cluster.will(Txn.END_TXN, Reject(ErrorCode.PRODUCER_FENCED))
-    cluster.will(Txn.INIT_PRODUCER, None, Reject(ErrorCode.PRODUCER_FENCED))
+    cluster.will(END_TXN, Reject(ErrorCode.PRODUCER_FENCED))
+    cluster.will(INIT_PRODUCER_ID, None, Reject(ErrorCode.PRODUCER_FENCED))
     async with app:
         await until(lambda: committed(cluster) == {0: 5})
     assert sorted(out(cluster)) == list("01234")
-    assert len({request.transactional_id for request in cluster.requests(txn_pb2.InitProducerRequest)}) == 1
+    assert len({request.transactional_id for request in cluster.requests(InitProducerIdRequest)}) == 1
 
 
 async def test_who_is_fenced_by_its_static_member_stops() -> None:
     cluster = with_out({0: 5})
     app = app_of(cluster, group_instance_id="one")
     copy_to(app, commit_interval=0.01)
-    cluster.will(Txn.END_TXN, Reject(ErrorCode.PRODUCER_FENCED))
-    cluster.will(Txn.INIT_PRODUCER, None, Reject(ErrorCode.PRODUCER_FENCED))
+    cluster.will(END_TXN, Reject(ErrorCode.PRODUCER_FENCED))
+    cluster.will(INIT_PRODUCER_ID, None, Reject(ErrorCode.PRODUCER_FENCED))
     with pytest.raises(ottla.FencedError, match="g-one"):
         await asyncio.wait_for(app.serve(), 10)
     assert out(cluster) == []
@@ -390,7 +397,7 @@ async def test_a_coordinator_that_is_away_at_first_is_waited_for() -> None:
     cluster = with_out({0: 5})
     app = app_of(cluster, producer={"max_block": 0.2})
     copy_to(app, commit_interval=0.01)
-    cluster.will(Txn.INIT_PRODUCER, *[Reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 8)
+    cluster.will(INIT_PRODUCER_ID, *[Reject(ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 8)
     async with app:
         await until(lambda: committed(cluster) == {0: 5})
     assert sorted(out(cluster)) == list("01234")
@@ -408,7 +415,7 @@ async def test_who_is_another_in_its_group_by_now_commits_nothing(who: GroupMeta
         with pytest.raises(ottla.CommitFailedError):
             await round_.end({T[0]: OffsetAndMetadata(1)}, who)
     assert (out(cluster), transactions(cluster)) == ([], [False])
-    assert not cluster.requests(group_pb2.CommitOffsetsRequest)
+    assert not cluster.requests(TxnOffsetCommitRequest)
 
 
 # ---- rebalances and the end -----------------------------------------------------------------------------------------
@@ -567,7 +574,7 @@ async def test_what_is_sent_is_bounded_by_the_producer_in_a_thousand_records_of_
     cluster = with_out({0: 1000})
     app = app_of(cluster, producer={"linger": 0.005})
     seen = copy_to(app, commit_interval=60, concurrency=100)
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS))  # is sent again
+    cluster.will(PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS))  # is sent again
     async with app:
         await until(lambda: committed(cluster).get(0, 0) >= 500)
     assert sorted(map(int, out(cluster))) == list(range(committed(cluster)[0]))
@@ -697,9 +704,9 @@ async def test_a_round_of_a_topic_that_was_made_anew_begins_again_in_the_new_one
     async with app:
         await reached.wait()
         await asyncio.to_thread(make_anew, cluster, records=30)
-        beats = len(cluster.requests(group_pb2.HeartbeatRequest))
+        beats = len(cluster.requests(HeartbeatRequest))
         if reads_on:
-            await until(lambda: len(cluster.requests(group_pb2.HeartbeatRequest)) > beats + 4)
+            await until(lambda: len(cluster.requests(HeartbeatRequest)) > beats + 4)
         released.set()
         await until(lambda: committed(cluster) == {0: 30})
     # Records without a key have no order: the one at 7 waits for the lane of the one at 7 of the former topic.

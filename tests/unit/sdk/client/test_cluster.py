@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.cluster import ClusterClient, view_of
+from ottla.client.kafka.apis import METADATA
 from ottla.client.transport import Connection
 from ottla.consumer.group.coordinator import CoordinatorClient
 from ottla.errors import AuthenticationError, OttlaError
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_proto import client_pb2 as pb
 from ottla_proto import group_pb2
-from ottla_proto.client_calls import Client
 from ottla_proto.contracts import Group
 
 
 def asked(brokers: ScriptedCluster) -> list[str]:
-    return [address for address, body in brokers.seen if isinstance(body, pb.MetadataRequest)]
+    return [address for address, body in brokers.seen if isinstance(body, MetadataRequest)]
 
 
 def test_a_broker_that_did_not_answer_comes_last_for_a_while() -> None:
@@ -39,7 +40,7 @@ def test_a_broker_that_did_not_answer_comes_last_for_a_while() -> None:
 def test_a_broker_with_a_bad_certificate_keeps_no_client_from_the_others() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=3)
     cluster = ClusterClient(["b0:1", "b1:1"], brokers.connect)
-    brokers.will(Client.METADATA, Reject(ErrorCode.TLS_HANDSHAKE_FAILED))
+    brokers.will(METADATA, Reject(ErrorCode.TLS_HANDSHAKE_FAILED))
     cluster.fetch_metadata(timeout=5)
     assert asked(brokers) == ["b0:1", "b1:1"]
 
@@ -49,7 +50,7 @@ def test_a_client_that_has_to_bootstrap_again_asks_the_given_addresses() -> None
     brokers = ScriptedCluster({"t": 1}, brokers=3)
     cluster = ClusterClient(["b0:1"], brokers.connect)
     cluster.fetch_metadata(timeout=5)
-    brokers.will(Client.METADATA, Reject(ErrorCode.REBOOTSTRAP_REQUIRED))
+    brokers.will(METADATA, Reject(ErrorCode.REBOOTSTRAP_REQUIRED))
     cluster.fetch_metadata(timeout=5)
     assert asked(brokers)[2:] == ["b0:1"]
     assert len(cluster.view.brokers) == 3
@@ -58,7 +59,7 @@ def test_a_client_that_has_to_bootstrap_again_asks_the_given_addresses() -> None
 def test_a_client_that_no_broker_s_certificate_convinces_is_told_at_once() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=2)
     cluster = ClusterClient(["b0:1", "b1:1"], brokers.connect)
-    brokers.will(Client.METADATA, *[Reject(ErrorCode.TLS_HANDSHAKE_FAILED)] * 2)
+    brokers.will(METADATA, *[Reject(ErrorCode.TLS_HANDSHAKE_FAILED)] * 2)
     with pytest.raises(AuthenticationError):
         cluster.fetch_metadata(timeout=5)
     assert asked(brokers) == ["b0:1", "b1:1"]
@@ -82,7 +83,7 @@ def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=3)
     cluster = ClusterClient(["b0:1"], brokers.connect)
     cluster.fetch_metadata(timeout=5)
-    brokers.will(Client.METADATA, Reject(ErrorCode.NOT_CONTROLLER))
+    brokers.will(METADATA, Reject(ErrorCode.NOT_CONTROLLER))
     cluster.fetch_metadata(timeout=5)
     brokers.seen.clear()
     for _ in range(6):

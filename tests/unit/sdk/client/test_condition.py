@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from ottla.client.condition import LONGEST_SLEEP_S, Condition, sleep_s
+from ottla.client.kafka.apis import PRODUCE
 from ottla.consumer.consumer import Consumer
 from ottla.errors import DeliveryError
 from ottla.fakes.scripted import Hang, ScriptedCluster
 from ottla.producer.delivery import _Waiter
 from ottla.producer.producer import Producer
-from ottla_proto.client_calls import Client
 
 
 def in_a_thread(call: Callable[[], Any]) -> Any:
@@ -68,7 +68,7 @@ def test_what_may_wait_for_long_sleeps_in_pieces(waiting: str, monkeypatch: pyte
         return wait(self, timeout and min(timeout, 0.01))
 
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     arguments: dict[str, Any] = {"_transport": cluster.connect}
     producer = Producer("b0:1", topic="t", value="bytes", buffer_memory=2000, batch_size=1000, **arguments)
     with producer, Consumer("t", bootstrap="b0:1", start="latest", **arguments) as consumer:

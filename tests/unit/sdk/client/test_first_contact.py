@@ -16,8 +16,8 @@ import ottla
 import ottla.aio
 from ottla.client.cluster import ClusterClient
 from ottla.client.diagnose import Diagnosis, diagnose_all
+from ottla.client.kafka.apis import METADATA
 from ottla.fakes.scripted import Break, ScriptedCluster
-from ottla_proto.client_calls import Client
 
 Call = Callable[..., object]
 
@@ -121,10 +121,10 @@ def test_an_outage_after_the_first_contact_is_waited_for() -> None:
     gone = Diagnosis("nothing listens", hopeless=False)
     cluster = ClusterClient(["b0:1"], brokers.connect, connect_timeout=0.0, diagnose=lambda _: gone)
     cluster.fetch_metadata(timeout=5)
-    brokers.will(Client.METADATA, *[Break()] * 4)
+    brokers.will(METADATA, *[Break()] * 4)
     assert cluster.fetch_metadata(["t"], timeout=60).topics["t"].partitions
     other = ClusterClient(["b0:1"], brokers.connect, connect_timeout=0.0, diagnose=lambda _: gone)
-    brokers.will(Client.METADATA, *[Break()] * 4)
+    brokers.will(METADATA, *[Break()] * 4)
     with pytest.raises(ottla.ConnectError, match="within 0 s: nothing listens"):
         other.fetch_metadata(["t"], timeout=60)
 

@@ -15,9 +15,9 @@ import ottla
 import ottla.consumer.consumer
 import ottla.producer.producer
 from ottla.client import diagnose
+from ottla.client.kafka.apis import PRODUCE
 from ottla.fakes.scripted import Hold, ScriptedCluster
 from ottla_core.host_port import HostPort
-from ottla_proto.client_calls import Client
 
 PAGE = Path(__file__).parents[4] / "docs/use/errors.md"
 LONGEST_S = 10.0
@@ -71,7 +71,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
     monkeypatch.setattr("ottla.client.metadata_updater.UNKNOWN_TOPIC_GRACE_S", 0.05)
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
     yield cluster
-    cluster.forget(Client.PRODUCE)
+    cluster.forget(PRODUCE)
     cluster.release()
     for client in made:
         client.close()
@@ -90,7 +90,7 @@ def test_a_mistake_is_answered_with_the_sentence_of_the_page(example: Example, c
     with ottla.Producer(topic="refunds") as producer:
         producer.send("12 EUR")
     if "full buffer" in example.section:
-        cluster.will(Client.PRODUCE, *[Hold()] * 100)
+        cluster.will(PRODUCE, *[Hold()] * 100)
     began = time.monotonic()
     with pytest.raises(ottla.OttlaError) as caught:
         exec(example.snippet, {"ottla": ottla})  # the page is ours

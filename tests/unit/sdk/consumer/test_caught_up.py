@@ -9,8 +9,8 @@ import ottla.aio
 from ottla.consumer.consumer import Consumer
 from ottla.fakes.scripted import ScriptedCluster
 from ottla.producer.producer import Producer
+from ottla_core.kafka.messages import ListOffsetsRequest
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
 
 T0 = TopicPartition("t", 0)
 
@@ -53,9 +53,9 @@ def test_an_empty_partition_is_looked_up_once() -> None:
     cluster = filled(0, partitions=3)
     with consumer_of(cluster, fetch_max_wait=5) as consumer:
         assert consumer.caught_up()
-        before = len(cluster.requests(pb.ListOffsetsRequest))
+        before = len(cluster.requests(ListOffsetsRequest))
         assert consumer.caught_up()
-        assert len(cluster.requests(pb.ListOffsetsRequest)) == before
+        assert len(cluster.requests(ListOffsetsRequest)) == before
 
 
 def test_the_end_of_a_topic_that_was_made_anew_is_not_the_one_of_the_topic_before() -> None:

@@ -11,14 +11,14 @@ import pytest
 from waiting import wait_until
 
 import ottla.aio
+from ottla.client.kafka.apis import FETCH
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.metrics import METRICS
 from ottla.errors import ConcurrentUseError, ErrorCode, OffsetOutOfRangeError, OttlaError, WakeupError
 from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
+from ottla_core.kafka.messages import MetadataRequest
 from ottla_core.model import TopicPartition
-from ottla_proto import client_pb2 as pb
-from ottla_proto.contracts import Broker
 
 WAIT = 10.0
 AT_ONCE = WAIT / 2
@@ -79,7 +79,7 @@ def blocked_in(consumer: Consumer[Any, Any], call: Callable[[], Any]) -> Iterato
 def test_whoever_waits_for_records_is_woken_at_once_and_can_go_on(read: Any) -> None:
     cluster = filled(0)
     consumer = consumer_of(cluster)
-    cluster.will(Broker.FETCH, None, Hold())  # the second fetch brings no news by which the reader would wake up
+    cluster.will(FETCH, None, Hold())  # the second fetch brings no news by which the reader would wake up
     with blocked_in(consumer, lambda: read(consumer)) as reader:
         began = time.monotonic()
         consumer.wakeup()
@@ -112,13 +112,13 @@ def test_whoever_waits_for_a_topic_is_woken_or_sent_home() -> None:
     cluster = ScriptedCluster({"u": 1})
     consumer = consumer_of(cluster)
     reader = Other(lambda: next(iter(consumer)))
-    asked = cluster.requests(pb.MetadataRequest)
-    wait_until(lambda: len(cluster.requests(pb.MetadataRequest)) > len(asked))
+    asked = cluster.requests(MetadataRequest)
+    wait_until(lambda: len(cluster.requests(MetadataRequest)) > len(asked))
     consumer.wakeup()
     assert isinstance(reader.result(), WakeupError)
     reader = Other(lambda: list(consumer))
-    asked = cluster.requests(pb.MetadataRequest)
-    wait_until(lambda: len(cluster.requests(pb.MetadataRequest)) > len(asked))
+    asked = cluster.requests(MetadataRequest)
+    wait_until(lambda: len(cluster.requests(MetadataRequest)) > len(asked))
     consumer.close()
     assert reader.result() == []
 
@@ -173,7 +173,7 @@ def test_what_was_gathered_comes_before_the_error_of_another_partition() -> None
     cluster = filled(5, partitions=2)
     cluster.logs[T1].start = 7
     with consumer_of(cluster, start={T0: 0, T1: 0}, auto_offset_reset="none") as consumer:
-        cluster.will(Broker.FETCH, Hold())
+        cluster.will(FETCH, Hold())
         threading.Timer(0.05, cluster.release).start()
         errors = 0
         seen: list[Any] = []
@@ -208,11 +208,11 @@ def test_metrics_say_how_much_was_read_and_how_far_behind_it_is() -> None:
 
 def test_metrics_of_a_broker_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
     cluster = filled(1)
-    cluster.will(Broker.FETCH, Hang())
+    cluster.will(FETCH, Hang())
     with consumer_of(cluster, request_timeout=0.05) as consumer:
         assert consumer.poll(0.1).values() == []
         assert consumer.metrics["fetch-total"] == 0
-    cluster.will(Broker.FETCH, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    cluster.will(FETCH, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with consumer_of(cluster) as consumer:
         assert consumer.poll(WAIT).values() == [b"0"]
         assert consumer.metrics["fetch-total"] >= 2

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from batches import raw_batch
+from scripted_requests import parts, parts_of
 from waiting import wait_until
 
+from ottla.client.kafka.apis import FETCH, OFFSET_FOR_LEADER_EPOCH
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.consumer import fetcher
 from ottla.consumer import start_offsets as plan
@@ -31,13 +33,10 @@ from ottla.errors import (
 from ottla.fakes.scripted import Break, Hang, Reject, ScriptedCluster
 from ottla.fakes.scripted_log import ScriptedBatch
 from ottla.producer.producer import Producer
+from ottla_core.kafka.messages import FetchRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import CONTROL, iter_headers, placed_prefix, read_header
 from ottla_core.records.twins import new_builder
-from ottla_proto import broker_pb2 as pb
-from ottla_proto import client_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker
 
 WAIT = 10.0
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -246,10 +245,10 @@ def test_a_partition_without_a_leader_is_read_when_it_has_one_and_stops_no_other
     cluster.move_leader("t", 1, broker=-1, epoch=0)
     with consumer_of(cluster) as consumer:
         assert len(consumer.poll(5)) == 3
-        asked = len(cluster.requests(pb.ListOffsetsRequest))
+        asked = len(cluster.requests(ListOffsetsRequest))
         assert not consumer.poll(0.2)
-        assert len(cluster.requests(pb.ListOffsetsRequest)) == asked, "nobody can be asked"
-        assert len(cluster.requests(client_pb2.MetadataRequest)) < 20, "it is not looked up without a pause"
+        assert len(cluster.requests(ListOffsetsRequest)) == asked, "nobody can be asked"
+        assert len(cluster.requests(MetadataRequest)) < 20, "it is not looked up without a pause"
         cluster.move_leader("t", 1, broker=0, epoch=1)
         got: list[Any] = []
 
@@ -407,7 +406,7 @@ def test_a_topic_that_is_gone_before_it_was_read_to_its_stop_is_an_error(
 )
 def test_reading_goes_on_after_what_is_retriable(failure: Any) -> None:
     cluster = filled({0: 200}, batch_size=500)
-    cluster.will(Broker.FETCH, failure, failure)
+    cluster.will(FETCH, failure, failure)
     with consumer_of(cluster, stop="end", max_partition_fetch_bytes=1000) as consumer:
         assert [r.value for r in consumer] == list(range(200))
 
@@ -415,10 +414,10 @@ def test_reading_goes_on_after_what_is_retriable(failure: Any) -> None:
 @pytest.mark.feature(45)
 def test_a_broker_that_hangs_is_left_after_the_request_timeout() -> None:
     cluster = filled({0: 5})
-    cluster.will(Broker.FETCH, Hang())
+    cluster.will(FETCH, Hang())
     with consumer_of(cluster, request_timeout=0.2) as consumer:
         assert len(consumer.poll(WAIT)) == 5, "well before the 30 s that are the default"
-    assert len(cluster.requests(pb.FetchRequest)) >= 2
+    assert len(cluster.requests(FetchRequest)) >= 2
 
 
 @pytest.mark.feature(32)
@@ -605,9 +604,9 @@ def test_fetch_limits_travel_with_the_request() -> None:
     limits = {"fetch_min_bytes": 7, "fetch_max_wait": 0.03, "fetch_max_bytes": "2MiB"}
     with consumer_of(cluster, stop="end", max_partition_fetch_bytes=5000, **limits) as consumer:
         list(consumer)
-    request = cluster.requests(pb.FetchRequest)[0]
+    request = cluster.requests(FetchRequest)[0]
     assert (request.min_bytes, request.max_wait_ms, request.max_bytes) == (7, 30, 2 << 20)
-    assert request.partitions[0].max_bytes == 5000
+    assert parts_of(request)[0].partition_max_bytes == 5000
 
 
 def test_a_record_shows_itself_and_its_time() -> None:
@@ -654,7 +653,7 @@ def test_a_leader_change_is_not_noticed_where_nothing_was_lost(caplog: pytest.Lo
         cluster.move_leader("t", 0, broker=1, epoch=3)
         send(cluster, b"50", b"51")
         assert consumer.poll(WAIT, max_records=2).offsets == {T0: 52}
-        (question,) = [part for r in cluster.requests(client_pb2.OffsetsForLeaderEpochRequest) for part in r.partitions]
+        (question,) = parts(cluster, OffsetForLeaderEpochRequest)
         assert (question.current_leader_epoch, question.leader_epoch) == (3, 0)
         assert consumer.metrics["truncation-total"] == 0
     assert [r.message for r in caplog.records] == []
@@ -710,11 +709,11 @@ def test_a_check_that_fails_is_made_again(failure: Any) -> None:
     cluster = filled({0: 50}, brokers=2)
     consumer, _ = half_read(cluster)
     with consumer:
-        cluster.will(Client.OFFSETS_FOR_LEADER_EPOCH, failure, failure)
+        cluster.will(OFFSET_FOR_LEADER_EPOCH, failure, failure)
         cluster.move_leader("t", 0, broker=1, epoch=3)
         send(cluster, b"50")
         assert consumer.poll(WAIT).values() == [50]
-    assert len(cluster.requests(client_pb2.OffsetsForLeaderEpochRequest)) == 3
+    assert len(cluster.requests(OffsetForLeaderEpochRequest)) == 3
 
 
 def failing_once(owner: object, name: str) -> None:
@@ -773,19 +772,16 @@ def test_the_replica_in_the_own_rack_is_read_and_the_leader_where_it_is_gone() -
     cluster.racks = {0: "north", 1: "south"}
     with consumer_of(cluster, client_rack="south") as consumer:
         assert len(consumer.poll(WAIT)) > 0
-        read = [(address, body) for address, body in cluster.seen if isinstance(body, pb.FetchRequest)]
-        assert [(address, body.rack, body.from_follower) for address, body in read][:2] == [
-            ("b0:1", "south", False),
-            ("b1:1", "south", True),
-        ]
+        read = [(address, body) for address, body in cluster.seen if isinstance(body, FetchRequest)]
+        assert [(address, body.rack_id) for address, body in read][:2] == [("b0:1", "south"), ("b1:1", "south")]
         cluster.stop(1)
         send(cluster, b"50")
         assert consumer.poll(WAIT).values()[-1:] == [50]
-        assert [address for address, body in cluster.seen if isinstance(body, pb.FetchRequest)][-1] == "b0:1"
+        assert [address for address, body in cluster.seen if isinstance(body, FetchRequest)][-1] == "b0:1"
     with consumer_of(cluster) as consumer:
         cluster.seen.clear()
         assert len(consumer.poll(WAIT)) > 0
-        assert {address for address, body in cluster.seen if isinstance(body, pb.FetchRequest)} == {"b0:1"}
+        assert {address for address, body in cluster.seen if isinstance(body, FetchRequest)} == {"b0:1"}
 
 
 def send(cluster: ScriptedCluster, *values: bytes) -> None:

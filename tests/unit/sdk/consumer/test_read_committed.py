@@ -10,8 +10,8 @@ from ottla.consumer.metrics import Consumed
 from ottla.errors import ConfigError
 from ottla.fakes.scripted import ScriptedCluster
 from ottla.machines.position import FetchedData, Position
+from ottla_core.kafka.messages import FetchRequest, ListOffsetsRequest
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
 
 WAIT = 10.0
 P0 = TopicPartition("t", 0)
@@ -67,8 +67,8 @@ def test_records_of_aborted_and_open_transactions_are_left_out(level: str, expec
         assert consumer.position(P0) == (7 if level == "read_committed" else 8)
         assert consumer.lag() == {P0: 0}
         assert consumer.caught_up()
-    requests = cluster.requests(pb.FetchRequest) + cluster.requests(pb.ListOffsetsRequest)
-    assert {request.read_committed for request in requests} == {level == "read_committed"}
+    requests = cluster.requests(FetchRequest) + cluster.requests(ListOffsetsRequest)
+    assert {request.isolation_level for request in requests} == {int(level == "read_committed")}
 
 
 def test_committed_records_are_the_default_and_any_other_level_is_refused() -> None:

@@ -13,14 +13,14 @@ from scripted_groups import WAIT, consumer_of, filled
 from waiting import until
 
 import ottla
+from ottla.client.kafka.apis import END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
 from ottla.errors import ConfigError, TransactionAborted
 from ottla.fakes.scripted import Hang, Hold, ScriptedCluster
 from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla.producer.producer import Producer
 from ottla.producer.transaction_manager import TransactionManager
+from ottla_core.kafka.messages import EndTxnRequest, InitProducerIdRequest, TxnOffsetCommitRequest
 from ottla_core.transactions import TRANSACTIONS_V1
-from ottla_proto import group_pb2, txn_pb2
-from ottla_proto.contracts import Group, Txn
 
 SILENCE = [Hang()] * 50
 
@@ -83,10 +83,10 @@ def test_records_come_again_if_the_block_can_not_begin() -> None:
     cluster = cluster_of(4)
     with producer_of(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
         assert offsets(consumer.poll(WAIT, max_records=2)) == [0, 1]
-        cluster.will(Txn.INIT_PRODUCER, *SILENCE)
+        cluster.will(INIT_PRODUCER_ID, *SILENCE)
         with pytest.raises(ottla.TimeoutError), producer.transaction(consumer):
             pass
-        cluster.forget(Txn.INIT_PRODUCER)
+        cluster.forget(INIT_PRODUCER_ID)
         assert offsets(consumer.poll(WAIT, max_records=2)) == [0, 1]
 
 
@@ -97,11 +97,11 @@ def test_records_of_an_unknown_commit_come_again_only_if_it_turns_out_to_have_fa
     with producer_of(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
         batch = consumer.poll(WAIT, max_records=2)
         with pytest.raises(ottla.TimeoutError):
-            work_on(batch, producer, consumer, lambda: cluster.will(Txn.END_TXN, *SILENCE))
+            work_on(batch, producer, consumer, lambda: cluster.will(END_TXN, *SILENCE))
         assert not consumer.poll(0.1), "while the outcome is unknown, nobody knows where to continue"
         if not commits:
             cluster.transactions.time_out("tx")
-        cluster.forget(Txn.END_TXN)
+        cluster.forget(END_TXN)
         end_quietly(producer)
         assert offsets(consumer.poll(WAIT, max_records=2)) == ([2, 3] if commits else [0, 1])
 
@@ -111,8 +111,8 @@ def test_the_next_block_ends_a_commit_whose_outcome_is_unknown() -> None:
     with producer_of(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
         batch = consumer.poll(WAIT, max_records=2)
         with pytest.raises(ottla.TimeoutError):
-            work_on(batch, producer, consumer, lambda: cluster.will(Txn.END_TXN, *SILENCE))
-        cluster.forget(Txn.END_TXN)
+            work_on(batch, producer, consumer, lambda: cluster.will(END_TXN, *SILENCE))
+        cluster.forget(END_TXN)
         with pytest.raises(ConfigError, match=r"commit_transaction\(\) again"), producer.transaction():
             pass  # without a consumer only the program can know what the outcome means
         with producer.transaction(consumer):
@@ -214,7 +214,7 @@ def test_blocks_of_one_producer_are_not_nested() -> None:
         with pytest.raises(TransactionAborted, match=r"did not end.*do not nest"):
             work_on(batch, producer, consumer, lambda: producer.transaction().__enter__())
         assert offsets(consumer.poll(WAIT)) == [0, 1]
-    assert [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)] == [False]
+    assert [request.committed for request in cluster.requests(EndTxnRequest)] == [False]
 
 
 def test_a_block_that_goes_on_after_another_one_within_it_does_not_count() -> None:
@@ -296,8 +296,8 @@ async def test_a_block_that_is_cancelled_before_its_end_has_begun_is_committed_a
 
         async def work() -> None:
             async with producer.transaction(consumer) as tx:
-                cluster.will(Group.COMMIT_OFFSETS, Hold())
-                has_come = calls(cluster, group_pb2.CommitOffsetsRequest)
+                cluster.will(TXN_OFFSET_COMMIT, Hold())
+                has_come = calls(cluster, TxnOffsetCommitRequest)
                 # It keeps the producer's thread busy, so that the end of the block waits for its turn.
                 left.append(asyncio.ensure_future(tx.commit_offsets(batch)))
                 await until(has_come)
@@ -306,7 +306,7 @@ async def test_a_block_that_is_cancelled_before_its_end_has_begun_is_committed_a
         await cancelled(work(), lambda: len(left) == 2)
         cluster.release()
         await left[0]
-        await until(lambda: [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)] == [True])
+        await until(lambda: [request.committed for request in cluster.requests(EndTxnRequest)] == [True])
         assert await consumer.position(("t", 0)) == 2
 
 
@@ -314,13 +314,13 @@ async def test_a_block_that_is_cancelled_before_its_end_has_begun_is_committed_a
 async def test_an_initialization_that_was_cancelled_is_waited_for_by_the_next_call() -> None:
     cluster = cluster_of(0)
     async with aio_producer_of(cluster, max_block=5.0) as producer:
-        cluster.will(Txn.INIT_PRODUCER, Hold())
-        await cancelled(producer.init_transactions(), calls(cluster, txn_pb2.InitProducerRequest))
+        cluster.will(INIT_PRODUCER_ID, Hold())
+        await cancelled(producer.init_transactions(), calls(cluster, InitProducerIdRequest))
         cluster.release()
         await producer.init_transactions()
         await producer.begin_transaction()
         await producer.commit_transaction()
-    assert len(cluster.requests(txn_pb2.InitProducerRequest)) == 1
+    assert len(cluster.requests(InitProducerIdRequest)) == 1
 
 
 async def test_a_block_of_another_task_is_left_alone() -> None:
@@ -335,16 +335,16 @@ async def test_a_block_of_another_task_is_left_alone() -> None:
             await tx.send(1)
             await asyncio.create_task(enter_elsewhere())
             await tx.send(2)
-    assert [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)] == [True]
+    assert [request.committed for request in cluster.requests(EndTxnRequest)] == [True]
 
 
 async def test_an_initialization_that_failed_can_be_tried_again() -> None:
     cluster = cluster_of(0)
     async with aio_producer_of(cluster) as producer:
-        cluster.will(Txn.INIT_PRODUCER, *SILENCE)
+        cluster.will(INIT_PRODUCER_ID, *SILENCE)
         with pytest.raises(ottla.TimeoutError):
             await producer.init_transactions()
-        cluster.forget(Txn.INIT_PRODUCER)
+        cluster.forget(INIT_PRODUCER_ID)
         await producer.init_transactions()
 
 
@@ -355,10 +355,10 @@ async def test_a_transaction_whose_begin_was_cancelled_has_not_begun(monkeypatch
     async with aio_producer_of(cluster, max_block=5.0) as producer:
         async with producer.transaction() as tx:
             tx.send(1)
-        cluster.will(Txn.INIT_PRODUCER, Hold())
-        await cancelled(producer.begin_transaction(), calls(cluster, txn_pb2.InitProducerRequest))
+        cluster.will(INIT_PRODUCER_ID, Hold())
+        await cancelled(producer.begin_transaction(), calls(cluster, InitProducerIdRequest))
         cluster.release()
         await producer.begin_transaction()
         await producer.send(2)
         await producer.commit_transaction()
-    assert [request.committed for request in cluster.requests(txn_pb2.EndTxnRequest)] == [True, True]
+    assert [request.committed for request in cluster.requests(EndTxnRequest)] == [True, True]

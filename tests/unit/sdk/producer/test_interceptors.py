@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from waiting import wait_until
 
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import ConfigError, DeliveryError, ErrorCode, OttlaError, SerializationError
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla.producer.delivery import RecordMetadata
 from ottla.producer.interceptors import ProducerInterceptor
 from ottla.producer.producer import Producer
 from ottla.producer.producer_record import ProducerRecord
-from ottla_proto.client_calls import Client
 
 
 class Noting(ProducerInterceptor):
@@ -70,7 +70,7 @@ def test_each_hears_where_a_record_is_or_what_went_wrong() -> None:
     wait_until(lambda: bool(noting.outcomes))
     with pytest.raises(SerializationError):
         producer.send([object()], partition=0)
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     producer.send([2], timestamp=6)  # nobody asks for its outcome: an interceptor that hears of it does not count
     with pytest.raises(DeliveryError, match="1 record was not delivered"):
         producer.close()

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_requests import parts_of
 
 import ottla.aio
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import DeliveryError, ErrorCode
 from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
 from ottla.producer.metrics import METRICS
 from ottla.producer.producer import Producer
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
+from ottla_core.kafka.messages import ProduceRequest
 
 DOCS = Path(__file__).parents[4] / "docs/use/producer.md"
 
@@ -29,10 +30,10 @@ def test_what_was_sent_is_counted() -> None:
         assert set(producer.metrics.values()) == {0.0, 32.0 * 1024 * 1024}
         producer.send_many(["x" * 100] * 10)
         found = producer.metrics
-    (request,) = cluster.requests(pb.ProduceRequest)
+    (request,) = cluster.requests(ProduceRequest)
     assert list(found) == list(METRICS)
     assert (found["record-send-total"], found["request-total"], found["batch-total"]) == (10, 1, 1)
-    assert found["byte-total"] == found["batch-size-max"] == len(request.partitions[0].records)
+    assert found["byte-total"] == found["batch-size-max"] == len(parts_of(request)[0].records)
     assert found["records-per-request-avg"] == 10
     assert 0 < found["request-latency-avg"] == found["request-latency-max"] < 10_000
     assert 0 < found["record-queue-time-avg"] < 10_000
@@ -41,7 +42,7 @@ def test_what_was_sent_is_counted() -> None:
 
 def test_retries_and_errors_are_counted_by_the_record() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS), Reject(ErrorCode.INVALID_RECORD, "no"))
+    cluster.will(PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS), Reject(ErrorCode.INVALID_RECORD, "no"))
     producer = producer_of(cluster, linger=0.05)
     for n in range(3):
         producer.send(str(n))
@@ -53,10 +54,10 @@ def test_retries_and_errors_are_counted_by_the_record() -> None:
 
 async def test_what_is_under_way_is_seen_in_both_worlds() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hold())
+    cluster.will(PRODUCE, Hold())
     async with ottla.aio.Producer("b0:1", topic="t", _transport=cluster.connect) as producer:
         sending = producer.send("x")
-        cluster.until(lambda: any(isinstance(body, pb.ProduceRequest) for _, body in cluster.seen))
+        cluster.until(lambda: any(isinstance(body, ProduceRequest) for _, body in cluster.seen))
         found = producer.metrics
         assert found["requests-in-flight"] == 1
         assert found["buffer-available-bytes"] < found["buffer-total-bytes"]

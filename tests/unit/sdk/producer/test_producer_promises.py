@@ -18,12 +18,12 @@ from interruptions import Interrupting, Interruption
 from signals import handling, interrupting, to_main
 from waiting import wait_until
 
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import ConfigError, ConnectError, DeliveryError, FatalError, TimeoutError  # noqa: A004
 from ottla.fakes.scripted import Hang, Hold, ScriptedCluster
 from ottla.producer.delivery import Delivery
 from ottla.producer.producer import Producer
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
+from ottla_core.kafka.messages import ProduceRequest
 
 WAIT = 10.0
 
@@ -126,7 +126,7 @@ def ctrl_c() -> None:
 def test_a_block_that_raises_delivers_what_it_sent_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.producer.producer._QUIET_S", 0.01)
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hold())
+    cluster.will(PRODUCE, Hold())
     threading.Timer(1.0, cluster.release).start()
     producer = producer_of(cluster)
     delivery = producer.send(b"x")
@@ -141,7 +141,7 @@ def test_a_second_ctrl_c_ends_a_block_that_waits(
 ) -> None:
     monkeypatch.setattr("ottla.producer.producer._QUIET_S", 0.01)
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     told = threading.Event()
     caplog.set_level(logging.WARNING, "ottla.producer")
 
@@ -152,7 +152,7 @@ def test_a_second_ctrl_c_ends_a_block_that_waits(
 
     producer = producer_of(cluster)
     delivery = producer.send(b"x")
-    cluster.until(lambda: any(isinstance(body, pb.ProduceRequest) for _, body in cluster.seen))
+    cluster.until(lambda: any(isinstance(body, ProduceRequest) for _, body in cluster.seen))
     threading.Thread(target=press).start()
     with handling(signal.SIGINT, ctrl_c), pytest.raises(KeyboardInterrupt), producer:
         raise KeyboardInterrupt
@@ -164,7 +164,7 @@ def test_a_second_ctrl_c_ends_a_block_that_waits(
 
 def test_a_second_close_with_less_patience_ends_the_first() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     producer = producer_of(cluster)
     delivery = producer.send(b"x")
     failed: list[BaseException] = []
@@ -333,7 +333,7 @@ def test_a_send_that_is_interrupted_anywhere_leaves_nothing_locked() -> None:
 @pytest.mark.timeout(30)
 def test_a_handler_may_close_while_a_flush_waits() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     producer = producer_of(cluster)
     producer.send(b"x")
     errors: list[BaseException] = []

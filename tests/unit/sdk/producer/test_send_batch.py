@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from scripted_requests import parts_of
 
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.fakes.scripted import ScriptedCluster
 from ottla.producer.producer import Producer
+from ottla_core.kafka.messages import ProduceRequest
 from ottla_core.records.batch import HEADER_SIZE, read_header
 from ottla_core.records.builder import SealedBatch
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
-from ottla_proto import client_pb2 as pb
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
@@ -43,8 +44,8 @@ def test_the_producer_s_own_codec_is_not_that_of_a_batch() -> None:
     cluster = ScriptedCluster({"t": 1})
     with producer_of(cluster, compression="zstd") as producer:
         producer.send_batch(batch_of(*[b"x" * 1000] * 10), "t", 0).result(10)
-    (request,) = cluster.requests(pb.ProduceRequest)
-    assert read_header(request.partitions[0].records).codec == Codec.GZIP
+    (request,) = cluster.requests(ProduceRequest)
+    assert read_header(parts_of(request)[0].records).codec == Codec.GZIP
 
 
 @pytest.mark.story("mirror-of-a-topic-that-has-grown")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import BufferFullError, ConfigError, DeliveryError, ErrorCode, RecordTooLargeError
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.machines.partitioner import murmur2
 from ottla.producer.producer import Producer
 from ottla.producer.send_columns import ByteColumns
-from ottla_proto.client_calls import Client
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
@@ -52,7 +52,7 @@ def test_rows_without_keys_fill_one_batch_after_the_other() -> None:
 
 def test_what_the_broker_refuses_is_raised_by_flush_and_once() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
+    cluster.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
     with producer_of(cluster) as producer:
         producer.send_columns(ByteColumns([b"a", b"b"]), "t")
         with pytest.raises(DeliveryError, match=r"2 records were not delivered; the first: .*no") as caught:
@@ -72,7 +72,7 @@ def test_a_row_that_can_not_be_sent_is_the_end() -> None:
 
 def test_a_full_buffer_is_waited_for_as_long_as_send_would() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     limits = {"buffer_memory": 20_000, "batch_size": 10_000, "max_request_size": 10_000}
     producer = producer_of(cluster, max_block=0.1, **limits)
     with pytest.raises(BufferFullError):

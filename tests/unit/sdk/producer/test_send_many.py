@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import ottla.aio
+from ottla.client.kafka.apis import PRODUCE
 from ottla.consumer.consumer import Consumer
 from ottla.errors import BufferFullError, ConfigError, ErrorCode, RecordTooLargeError, SerializationError
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.producer.delivery import RecordMetadata
 from ottla.producer.producer import Producer
 from ottla.producer.producer_record import ProducerRecord
-from ottla_proto.client_calls import Client
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
@@ -51,7 +51,7 @@ def test_a_bad_row_fails_alone_with_its_place() -> None:
 
 def test_what_the_broker_refuses_is_in_the_result_and_nowhere_else() -> None:
     cluster = ScriptedCluster({"t": 2})
-    cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"), Reject(ErrorCode.INVALID_RECORD, "no"))
+    cluster.will(PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"), Reject(ErrorCode.INVALID_RECORD, "no"))
     with producer_of(cluster) as producer:  # closing raises nothing: send_many asked
         result = producer.send_many(["a", "b"])
         assert [failed.row for failed in result.failed] == ["a", "b"]
@@ -62,7 +62,7 @@ def test_what_the_broker_refuses_is_in_the_result_and_nowhere_else() -> None:
 
 def test_rows_behind_a_buffer_that_stays_full_are_not_tried() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Client.PRODUCE, Hang())
+    cluster.will(PRODUCE, Hang())
     producer = producer_of(cluster, max_block=0.05, buffer_memory=2000, batch_size=1000, request_timeout=0.3)
     result = producer.send_many(str(n) * 900 for n in range(10, 20))
     producer.close()

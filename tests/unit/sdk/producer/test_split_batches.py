@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 import ottla.aio
+from ottla.client.kafka.apis import PRODUCE
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError
 from ottla.fakes.scripted import Hold, ScriptedCluster
 from ottla.machines.batches import ProducerBatch
 from ottla.producer.delivery import Delivery
 from ottla.producer.producer import Producer
+from ottla_core.kafka.messages import ProduceRequest
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
 
 
 def cluster_of(max_message_bytes: int, partitions: int = 1) -> ScriptedCluster:
@@ -109,10 +109,10 @@ def batches_of(cluster: ScriptedCluster) -> list[int]:
 
 def sent_behind_a_held_request(cluster: ScriptedCluster, **arguments: Any) -> list[Delivery]:
     """Send a record whose response is held until the others were sent."""
-    cluster.will(Client.PRODUCE, Hold())
+    cluster.will(PRODUCE, Hold())
     with producer_of(cluster, batch_size=1000, linger=0, enable_idempotence=False, **arguments) as producer:
         sent = [producer.send(value_of(0), key="k", partition=0)]
-        cluster.until(lambda: bool(cluster.requests(pb.ProduceRequest)))
+        cluster.until(lambda: bool(cluster.requests(ProduceRequest)))
         sent += [producer.send(value_of(number), key="k", partition=0) for number in range(1, 101)]
         cluster.release()
     return sent

@@ -9,17 +9,28 @@ from scripted_groups import consumer_of, filled
 from waiting import wait_until
 
 from ottla.client.guard import whether_owned
+from ottla.client.kafka.apis import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    INIT_PRODUCER_ID,
+    PRODUCE,
+    TXN_OFFSET_COMMIT,
+)
 from ottla.client.offsets import GroupMetadata
 from ottla.errors import AuthorizationError, ErrorCode, FencedError, OttlaError, TransactionAborted
 from ottla.errors import TimeoutError as OttlaTimeoutError
 from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
 from ottla.fakes.scripted_txn import ScriptedTransactions
 from ottla.producer.producer import Producer
+from ottla_core.kafka.messages import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+    TxnOffsetCommitRequest,
+)
 from ottla_core.transactions import TRANSACTIONS_V1
-from ottla_proto import client_pb2, group_pb2
-from ottla_proto import txn_pb2 as pb
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Group, Txn
 
 WAIT = 10.0
 GROUP = GroupMetadata("g", -1, "", None)
@@ -45,8 +56,8 @@ def begun(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
 def added(cluster: ScriptedCluster) -> list[list[tuple[str, int]]]:
     """Return the partitions in each request that adds some."""
     return [
-        [(partition.topic, partition.partition) for partition in request.transactions[0].partitions]
-        for request in cluster.requests(pb.AddPartitionsRequest)
+        [(topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions]
+        for request in cluster.requests(AddPartitionsToTxnRequest)
     ]
 
 
@@ -67,11 +78,7 @@ def test_each_partition_is_added_once_in_each_transaction_before_anything_is_sen
         seen = [type(body) for _, body in cluster.seen]
     partitions = [partition for request in added(cluster) for partition in request]
     assert sorted(partitions) == [("t", 0), ("t", 0), ("t", 1), ("t", 1)]
-    assert seen.index(pb.AddPartitionsRequest) < seen.index(client_pb2.ProduceRequest)
-    versions = {request.transaction_version for request in cluster.requests(client_pb2.ProduceRequest)}
-    versions |= {request.transaction_version for request in cluster.requests(pb.EndTxnRequest)}
-    versions |= {request.transactions[0].transaction_version for request in cluster.requests(pb.AddPartitionsRequest)}
-    assert versions == {TRANSACTIONS_V1}
+    assert seen.index(AddPartitionsToTxnRequest) < seen.index(ProduceRequest)
 
 
 def test_partitions_are_requested_in_the_step_that_finds_that_they_are_wanted() -> None:
@@ -90,7 +97,7 @@ def test_partitions_are_requested_in_the_step_that_finds_that_they_are_wanted() 
 def test_partitions_that_are_wanted_meanwhile_are_added_together() -> None:
     cluster = ScriptedCluster({"t": 9})
     with begun(cluster, linger=0) as producer:
-        cluster.will(Txn.ADD_PARTITIONS, Hold())
+        cluster.will(ADD_PARTITIONS_TO_TXN, Hold())
         producer.send(b"x", partition=0)
         cluster.until(lambda: len(added(cluster)) == 1)
         for partition in range(1, 9):
@@ -106,7 +113,7 @@ def test_partitions_that_are_wanted_meanwhile_are_added_together() -> None:
 )
 def test_what_was_not_added_for_now_is_added_later(step: Any) -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Txn.ADD_PARTITIONS, step)
+    cluster.will(ADD_PARTITIONS_TO_TXN, step)
     with producer_of(cluster) as producer, producer.transaction() as tx:
         tx.send(b"x")
     assert len(added(cluster)) == 2
@@ -132,9 +139,9 @@ def test_what_can_not_be_added_within_one_call_is_asked_for_again(monkeypatch: p
 
 def test_a_partition_that_may_not_be_added_fails_the_transaction_and_the_next_one_may_begin() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Txn.ADD_PARTITIONS, Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you"))
+    cluster.will(ADD_PARTITIONS_TO_TXN, Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with producer_of(cluster) as producer:
-        with pytest.raises(TransactionAborted, match="not for you"), producer.transaction() as tx:
+        with pytest.raises(TransactionAborted, match="may not do this with the topic"), producer.transaction() as tx:
             tx.send(b"x")
         with producer.transaction() as tx:
             tx.send(b"y")
@@ -143,7 +150,7 @@ def test_a_partition_that_may_not_be_added_fails_the_transaction_and_the_next_on
 
 def test_the_error_is_that_of_the_partition_at_fault() -> None:
     cluster = ScriptedCluster({"t": 3})
-    cluster.will(Txn.ADD_PARTITIONS, Hold(), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you"))
+    cluster.will(ADD_PARTITIONS_TO_TXN, Hold(), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with begun(cluster, linger=0) as producer:
         producer.send(b"x", partition=0)
         cluster.until(lambda: len(added(cluster)) == 1)
@@ -151,25 +158,25 @@ def test_the_error_is_that_of_the_partition_at_fault() -> None:
         wait_until(lambda: len(producer._manager._adder._wanted) == 2, limit_s=WAIT)  # type: ignore[union-attr]  # it has one
         cluster.release()
         for delivery in late:
-            assert "not for you" in str(delivery.exception(WAIT))
+            assert "t-2: the user may not do this with the topic" in str(delivery.exception(WAIT))
         producer.abort_transaction()
 
 
 @pytest.mark.story("denied-topic-repeats-rounds-for-ever")
 def test_only_records_of_the_refused_partition_fail_with_the_refusal_and_the_others_with_the_transaction() -> None:
     cluster = ScriptedCluster({"t": 2})
-    cluster.will(Txn.ADD_PARTITIONS, Hold(), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not for you"))
+    cluster.will(ADD_PARTITIONS_TO_TXN, Hold(), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with begun(cluster, linger=0) as producer:
         innocent = producer.send(b"x", partition=0)
         cluster.until(lambda: len(added(cluster)) == 1)
         refused = producer.send(b"x", partition=1)
         wait_until(lambda: len(producer._manager._adder._wanted) == 1, limit_s=WAIT)  # type: ignore[union-attr]  # it has one
-        cluster.forget(Client.PRODUCE)
-        cluster.will(Client.PRODUCE, *[Hold()] * 9)
+        cluster.forget(PRODUCE)
+        cluster.will(PRODUCE, *[Hold()] * 9)
         cluster.release()
         error = refused.exception(WAIT)
         assert isinstance(error, AuthorizationError)
-        assert "t-1: not for you" in str(error)
+        assert "t-1: the user may not do this with the topic" in str(error)
         assert isinstance(innocent.exception(WAIT), TransactionAborted)
         cluster.release()
         producer.abort_transaction()
@@ -177,10 +184,10 @@ def test_only_records_of_the_refused_partition_fail_with_the_refusal_and_the_oth
 
 def test_a_producer_that_may_not_use_its_id_is_unusable() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Txn.ADD_PARTITIONS, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not your id"))
+    cluster.will(ADD_PARTITIONS_TO_TXN, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     with begun(cluster) as producer:
         assert producer.send(b"x").exception(WAIT) is not None
-        with pytest.raises(AuthorizationError, match="not your id"):
+        with pytest.raises(AuthorizationError, match="may not use the transactional id"):
             producer.begin_transaction()
 
 
@@ -205,14 +212,14 @@ def test_a_begin_without_a_coordinator_ends_in_time_and_may_be_called_again() ->
     with begun(cluster, max_block=0.3) as producer:
         producer.send(b"x")
         producer.commit_transaction()
-        cluster.will(Txn.INIT_PRODUCER, *[Hang()] * 50)
+        cluster.will(INIT_PRODUCER_ID, *[Hang()] * 50)
         with pytest.raises(OttlaTimeoutError):
             producer.begin_transaction()
-        cluster.forget(Txn.INIT_PRODUCER)
+        cluster.forget(INIT_PRODUCER_ID)
         producer.begin_transaction()
         producer.send(b"y")
         producer.commit_transaction()
-    former = [request.producer.epoch for request in cluster.requests(pb.InitProducerRequest)[1:]]
+    former = [request.producer_epoch for request in cluster.requests(InitProducerIdRequest)[1:]]
     assert set(former) == {0}
     assert cluster.transactions.by_id["tx"].ended == [((1000, 0), True), ((1000, 1), True)]
 
@@ -222,7 +229,7 @@ def test_a_begin_that_is_refused_for_another_reason_says_so() -> None:
     with begun(cluster) as producer:
         producer.send(b"x")
         producer.commit_transaction()
-        cluster.will(Txn.INIT_PRODUCER, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "no longer yours"))
+        cluster.will(INIT_PRODUCER_ID, Reject(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "no longer yours"))
         for _ in range(2):
             with pytest.raises(AuthorizationError, match="no longer yours"):
                 producer.begin_transaction()
@@ -233,36 +240,36 @@ def test_the_group_is_added_before_its_offsets(step: Any) -> None:
     cluster = filled({0: 3})
     with begun(cluster) as producer, consumer_of(cluster, commit="manual") as consumer:
         batch = consumer.poll(WAIT)
-        cluster.will(Txn.ADD_OFFSETS, step)
-        cluster.will(Group.COMMIT_OFFSETS, step)
+        cluster.will(ADD_OFFSETS_TO_TXN, step)
+        cluster.will(TXN_OFFSET_COMMIT, step)
         producer.send_offsets_to_transaction(batch.offsets, consumer)
         producer.commit_transaction()
     tries = 1 if step is None else 2
-    groups = cluster.requests(pb.AddOffsetsRequest)
-    commits = cluster.requests(group_pb2.CommitOffsetsRequest)
-    assert [(request.group, request.transaction_version) for request in groups] == [("g", TRANSACTIONS_V1)] * tries
-    assert [request.transaction.transaction_version for request in commits] == [TRANSACTIONS_V1] * tries
+    groups = cluster.requests(AddOffsetsToTxnRequest)
+    commits = cluster.requests(TxnOffsetCommitRequest)
+    assert [request.group_id for request in groups] == ["g"] * tries
+    assert len(commits) == tries
     seen = [type(body) for _, body in cluster.seen]
-    assert seen.index(pb.AddOffsetsRequest) < seen.index(group_pb2.CommitOffsetsRequest)
+    assert seen.index(AddOffsetsToTxnRequest) < seen.index(TxnOffsetCommitRequest)
     assert cluster.groups.group("g").offsets
 
 
 def test_a_group_that_can_not_be_added_commits_nothing() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Txn.ADD_OFFSETS, Reject(ErrorCode.INVALID_GROUP_ID, "not your group"))
+    cluster.will(ADD_OFFSETS_TO_TXN, Reject(ErrorCode.INVALID_GROUP_ID))
     with begun(cluster) as producer:
-        with pytest.raises(OttlaError, match="not your group"):
+        with pytest.raises(OttlaError, match="the group id is not valid"):
             producer.send_offsets_to_transaction({("t", 0): 5}, GROUP)
         with pytest.raises(TransactionAborted):
             producer.commit_transaction()
         producer.abort_transaction()
-    assert cluster.requests(group_pb2.CommitOffsetsRequest) == []
+    assert cluster.requests(TxnOffsetCommitRequest) == []
 
 
 # ---- an end, and what is under way -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [Client.PRODUCE, Txn.ADD_PARTITIONS])
+@pytest.mark.parametrize("method", [PRODUCE, ADD_PARTITIONS_TO_TXN])
 def test_an_abort_comes_after_what_is_under_way(method: Any) -> None:
     cluster = ScriptedCluster({"t": 2})
     with begun(cluster, max_block=10 * WAIT) as producer:
@@ -276,13 +283,13 @@ def test_an_abort_comes_after_what_is_under_way(method: Any) -> None:
         assert isinstance(late.exception(WAIT), TransactionAborted)
         abort.join(0.05)
         assert abort.is_alive()
-        assert cluster.requests(pb.EndTxnRequest) == []
+        assert cluster.requests(EndTxnRequest) == []
         cluster.release()
         abort.join(WAIT)
         assert not abort.is_alive()
         with producer.transaction() as tx:
             tx.send(b"y", partition=0)
-    assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False, True]
+    assert [request.committed for request in cluster.requests(EndTxnRequest)] == [False, True]
     assert cluster.values("t", 0)[-2] == b"y"
 
 
@@ -290,21 +297,21 @@ def test_an_abort_that_waits_in_vain_ends_in_time_and_may_be_called_again() -> N
     cluster = ScriptedCluster({"t": 1})
     with begun(cluster, max_block=0.2) as producer:
         producer.send(b"w").result(WAIT)
-        cluster.will(Client.PRODUCE, Hold())
+        cluster.will(PRODUCE, Hold())
         producer.send(b"x")
-        cluster.until(lambda: len(cluster.requests(client_pb2.ProduceRequest)) == 2)
+        cluster.until(lambda: len(cluster.requests(ProduceRequest)) == 2)
         with pytest.raises(OttlaTimeoutError, match="some of its requests have had no response"):
             producer.abort_transaction()
-        assert cluster.requests(pb.EndTxnRequest) == []
+        assert cluster.requests(EndTxnRequest) == []
         cluster.release()
         producer.abort_transaction()
-    assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False]
+    assert [request.committed for request in cluster.requests(EndTxnRequest)] == [False]
 
 
 def test_what_was_wanted_when_the_transaction_was_aborted_is_not_added_to_the_next() -> None:
     cluster = ScriptedCluster({"t": 3})
     with begun(cluster, linger=0) as producer:
-        cluster.will(Txn.ADD_PARTITIONS, Hold())
+        cluster.will(ADD_PARTITIONS_TO_TXN, Hold())
         producer.send(b"x", partition=0)
         cluster.until(lambda: len(added(cluster)) == 1)
         producer.send(b"x", partition=1)
@@ -321,11 +328,11 @@ def test_what_was_wanted_when_the_transaction_was_aborted_is_not_added_to_the_ne
 def test_a_transaction_to_which_partitions_were_only_added_has_to_be_ended() -> None:
     cluster = ScriptedCluster({"t": 1})
     with begun(cluster, delivery_timeout=0.3, request_timeout=0.2, linger=0) as producer:
-        cluster.will(Client.PRODUCE, *[Break()] * 50)
+        cluster.will(PRODUCE, *[Break()] * 50)
         assert producer.send(b"x").exception(WAIT) is not None
         producer.abort_transaction()
-        cluster.forget(Client.PRODUCE)
-    assert [request.committed for request in cluster.requests(pb.EndTxnRequest)] == [False]
+        cluster.forget(PRODUCE)
+    assert [request.committed for request in cluster.requests(EndTxnRequest)] == [False]
     assert not cluster.transactions.by_id["tx"].is_open
 
 
@@ -333,8 +340,8 @@ def test_a_transaction_to_which_partitions_were_only_added_has_to_be_ended() -> 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH])
 def test_offsets_that_come_after_the_coordinator_has_ended_the_transaction_abort_it(code: ErrorCode) -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Txn.ADD_OFFSETS, Reject(code, "it was ended"))
+    cluster.will(ADD_OFFSETS_TO_TXN, Reject(code))
     with begun(cluster) as producer:
-        with pytest.raises(TransactionAborted, match="it was ended"):
+        with pytest.raises(TransactionAborted, match="another producer"):
             producer.send_offsets_to_transaction({("t", 0): 5}, GROUP)
         producer.abort_transaction()

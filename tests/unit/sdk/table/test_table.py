@@ -16,15 +16,15 @@ from tables import filled, seen, send, take_first
 from waiting import wait_until
 
 import ottla
+from ottla.client.kafka.apis import FETCH
 from ottla.errors import ConfigError, ErrorCode, OttlaError, SerializationError, UnknownTopicError
 from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
 from ottla.serdes.record_reader import serdes_of
 from ottla.serdes.serdes import deserialize_bytes
 from ottla.table import follower as follower_module
 from ottla.table.view import Goal, TableView
+from ottla_core.kafka.messages import FetchRequest
 from ottla_core.model import TopicPartition
-from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
 
 T0 = TopicPartition("t", 0)
 
@@ -115,13 +115,13 @@ def test_the_end_of_a_topic_made_anew_is_not_taken_for_that_of_the_one_before(pa
     cluster = filled([("a", 1), ("b", 2), ("c", 3)], partitions=partitions)
     with table_of(cluster) as table:
         table.wait_until_caught_up(10)
-        before = len(cluster.requests(pb.FetchRequest))
-        cluster.will(Broker.FETCH, *[Hold()] * 20)  # so that the fetches tell nothing
-        cluster.until(lambda: len(cluster.requests(pb.FetchRequest)) > before)
+        before = len(cluster.requests(FetchRequest))
+        cluster.will(FETCH, *[Hold()] * 20)  # so that the fetches tell nothing
+        cluster.until(lambda: len(cluster.requests(FetchRequest)) > before)
         cluster.drop_topic("t")
         cluster.add_topic("t", 1)
         send(cluster, [("a", 5)])
-        cluster.forget(Broker.FETCH)
+        cluster.forget(FETCH)
         table.wait_until_caught_up(10)
         assert dict(table) == {"a": 5}
         cluster.release()
@@ -211,12 +211,12 @@ def test_what_goes_wrong_is_raised_by_who_waits_and_tried_again() -> None:
     cluster = filled([("a", 1)])
     with table_of(cluster) as table:
         table.wait_until_caught_up(10)
-        cluster.will(Broker.FETCH, *[Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")] * 3)
+        cluster.will(FETCH, *[Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")] * 3)
         with pytest.raises(OttlaError, match="no") as raised:
             table.wait_for(0, 1, 10)
         assert raised.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert table["a"] == 1
-        cluster.forget(Broker.FETCH)
+        cluster.forget(FETCH)
         place = send(cluster, [("a", 2)])
         wait_until(lambda: table.get("a") == 2)
         table.wait_for(0, place.offset, 10)
@@ -255,7 +255,7 @@ def test_a_wait_ends_in_time_and_says_where_the_table_is() -> None:
 def test_no_memory_is_used_before_the_start_and_none_after_the_end() -> None:
     cluster = filled([("a", 1)])
     table = table_of(cluster)
-    assert not cluster.requests(pb.FetchRequest)
+    assert not cluster.requests(FetchRequest)
     for look in (lambda: table.get("a"), lambda: "a" in table, lambda: len(table), lambda: list(table.items())):
         with pytest.raises(ConfigError, match="not started"):
             look()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_requests import parts
 from tables import filled, send
 from waiting import wait_until
 
@@ -18,7 +19,7 @@ from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.fakes.scripted import ScriptedCluster
 from ottla.table import snapshot as snapshot_module
 from ottla.table.snapshot_file import Head, Stored, open_snapshot, write_snapshot
-from ottla_proto import broker_pb2 as pb
+from ottla_core.kafka.messages import FetchRequest
 
 DAY_MS = 86_400_000
 HEAD = Head("00" * 16, True, {0: 0, 1: 0}, {0: (5, 0), 1: (7, -1)}, 1_700_000_000_000)
@@ -42,7 +43,7 @@ def loaded(cluster: ScriptedCluster, directory: Path, **arguments: Any) -> tuple
         table.wait_until_caught_up(10)
         contents, position = dict(table), table.position
         wait_until(lambda: table._follower._snapshot._written is not None)  # type: ignore[union-attr]  # it has one
-    fetched = [p.fetch_offset for r in cluster.requests(pb.FetchRequest) for p in r.partitions if p.partition == 0]
+    fetched = [part.fetch_offset for part in parts(cluster, FetchRequest) if part.partition == 0]
     return contents, min(fetched, default=position[0])
 
 

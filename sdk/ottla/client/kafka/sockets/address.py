@@ -14,8 +14,10 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Final
 
+from ottla.client.kafka.apis import Api
 from ottla.client.kafka.call import Answered, Call
-from ottla.client.kafka.sockets.line import Line, Waiter
+from ottla.client.kafka.lines import Waiter
+from ottla.client.kafka.sockets.line import Line
 from ottla.client.kafka.sockets.network import Network
 from ottla.client.kafka.sockets.pending import Pending
 from ottla.errors import ErrorCode, OttlaError
@@ -49,9 +51,14 @@ class Address:
         with self._lock:
             return self._open(on_ended)
 
-    def ask(self, call: Call[Waiter], pending: Pending) -> tuple[Message, Answered[Any]]:
-        """Make a call. Return the message of its response, and the response as it came. Raises OttlaError."""
-        if call.api.waits:
+    def ask(
+        self, api: Api, request: Callable[[int], Message], *, timeout: float, size_bytes: int = 0
+    ) -> tuple[Message, Answered[Any]]:
+        """Make a call and wait for its response. `request` builds the message for a version, and `size_bytes` is its
+        approximate size. Return the message of the response, and the response as it came. Raises OttlaError."""
+        pending = Pending()
+        call: Call[Waiter] = Call(api, request, pending, self.now + timeout, size_bytes)
+        if api.waits:
             line, answered = self._ask_alone(call, pending)
         else:
             line = self._shared_line()

@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from ottla.client.condition import sleep_s
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
 from ottla.client.kafka.connection import CONNECT_S, KafkaConnection, Phase
+from ottla.client.kafka.lines import Waiter
 from ottla.client.kafka.login import SPREAD, USED
 from ottla.client.kafka.sockets.logins import LoginThreads
 from ottla.client.kafka.sockets.pending import Pending
@@ -51,7 +52,6 @@ _END_LIMIT_S: Final = 5.0
 _LATE_S: Final = 5.0
 """How long a caller waits beyond the deadline of its call, in case the network's thread gets no CPU."""
 
-Waiter: TypeAlias = Callable[[Ended[Any]], None]
 Connection: TypeAlias = KafkaConnection[Waiter]
 
 

@@ -582,7 +582,7 @@ def test_a_large_response_is_read_in_large_pieces_of_bounded_size() -> None:
     large = MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(name="t" * 30_000)] * 50)
     with serving(lambda _: large) as (_, peer):
         metadata(peer)
-        line = peer._address._shared
+        line = cast(Any, peer._address)._shared
         assert line is not None
         line._socket = cast(Any, RecordingSocket(line._socket, sizes_bytes))
         assert len(metadata(peer).topics) == 50

@@ -211,7 +211,7 @@ def test_what_was_sent_without_acknowledgement_arrives_before_the_end(
         stream = peer.open_stream(Client.PRODUCE, lambda *_: None, lambda *_: None)
         batch = pb.PartitionRecords(topic_id=b"i" * 16, partition=0, records=records)
         stream.send(pb.ProduceRequest(acks=0, partitions=[batch]), timeout_ms=30_000, answered=False)
-        line = stream._line
+        line: Any = stream._line
         wait_until(lambda: line._is_blocked and line._connection._calls.is_idle)
         closing = threading.Thread(target=lambda: stream.close(timeout=LIMIT_S))
         closing.start()

@@ -11,6 +11,7 @@ from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, 
 from waiting import LIMIT_S, wait_until
 
 import ottla.aio
+from ottla.client.kafka.apis import JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH, SYNC_GROUP
 from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
 from ottla.consumer.group.joining import Claims, JoinFailure, Joining
 from ottla.errors import (
@@ -26,10 +27,14 @@ from ottla.errors import (
 from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
 from ottla.machines.membership import MemberIdentity
+from ottla_core.kafka.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
 from ottla_core.model import TopicPartition
-from ottla_proto import client_pb2 as b
-from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
 
 # ---- joining --------------------------------------------------------------------------------------------------------
 
@@ -48,10 +53,10 @@ def test_the_first_poll_finds_the_coordinator_joins_and_reads_what_it_is_given()
             count += len(consumer.poll(WAIT))
         assert consumer.assignment() == {T[0], T[1]}
         assert consumer.group_metadata == GroupMetadata("g", 1, "member-1", None)
-    joins = cluster.requests(pb.JoinRequest)
-    assert [join.member.member_id for join in joins] == ["", "member-1"]
+    joins = cluster.requests(JoinGroupRequest)
+    assert [join.member_id for join in joins] == ["", "member-1"]
     assert [p.name for p in joins[1].protocols] == ["range", "cooperative-sticky"]
-    assert len(cluster.requests(pb.SyncRequest)[0].assignments) == 1
+    assert len(cluster.requests(SyncGroupRequest)[0].assignments) == 1
 
 
 def test_nothing_is_joined_before_the_first_reading() -> None:
@@ -60,7 +65,7 @@ def test_nothing_is_joined_before_the_first_reading() -> None:
     assert cluster.seen == []
 
 
-@pytest.mark.parametrize("method", [Group.JOIN, Group.SYNC, Group.FETCH_OFFSETS], ids=lambda m: m.name)
+@pytest.mark.parametrize("method", [JOIN_GROUP, SYNC_GROUP, OFFSET_FETCH], ids=lambda m: m.name)
 @pytest.mark.parametrize(
     "code",
     [
@@ -80,9 +85,9 @@ def test_trouble_with_the_coordinator_is_waited_out(method: Any, code: ErrorCode
 @pytest.mark.parametrize(
     ("method", "code"),
     [
-        (Group.JOIN, ErrorCode.UNKNOWN_MEMBER_ID),
-        (Group.JOIN, ErrorCode.REBALANCE_IN_PROGRESS),
-        (Group.SYNC, ErrorCode.REBALANCE_IN_PROGRESS),
+        (JOIN_GROUP, ErrorCode.UNKNOWN_MEMBER_ID),
+        (JOIN_GROUP, ErrorCode.REBALANCE_IN_PROGRESS),
+        (SYNC_GROUP, ErrorCode.REBALANCE_IN_PROGRESS),
     ],
 )
 def test_who_is_left_behind_while_it_joins_begins_anew(method: Any, code: int) -> None:
@@ -95,7 +100,7 @@ def test_who_is_left_behind_while_it_joins_begins_anew(method: Any, code: int) -
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_SESSION_TIMEOUT, ErrorCode.INCONSISTENT_GROUP_PROTOCOL])
 def test_what_does_not_mend_is_raised(code: ErrorCode) -> None:
     cluster = filled({0: 3})
-    cluster.will(Group.JOIN, Reject(code, "no"))
+    cluster.will(JOIN_GROUP, Reject(code, "no"))
     with consumer_of(cluster) as consumer:
         with pytest.raises(ConfigError, match="no"):
             consumer.poll(WAIT)
@@ -104,7 +109,7 @@ def test_what_does_not_mend_is_raised(code: ErrorCode) -> None:
 
 def test_a_group_that_nobody_coordinates_is_an_error_that_says_so() -> None:
     cluster = filled({0: 3})
-    cluster.will(Group.JOIN, *[Reject(ErrorCode.NOT_COORDINATOR, "not mine")] * 100)
+    cluster.will(JOIN_GROUP, *[Reject(ErrorCode.NOT_COORDINATOR, "not mine")] * 100)
     with consumer_of(cluster, request_timeout=0.4) as consumer, pytest.raises(OttlaError, match="not mine"):
         consumer.poll(WAIT)
 
@@ -126,11 +131,11 @@ def test_a_wake_up_gets_through_while_others_are_waited_for_and_the_join_goes_on
                 consumer.poll(WAIT)
             assert time.monotonic() - began_at < WAIT / 2
             assert len(consumer.poll(0.05)) == 0
-            before = len(cluster.requests(pb.JoinRequest))
+            before = len(cluster.requests(JoinGroupRequest))
         with cluster.changed:
             cluster.groups._complete(cluster.groups.group("g"))
         assert len(consumer.poll(WAIT)) == 3
-        assert len(cluster.requests(pb.JoinRequest)) == before, "the join that was under way is the one that counts"
+        assert len(cluster.requests(JoinGroupRequest)) == before, "the join that was under way is the one that counts"
 
 
 def test_closing_gets_through_while_others_are_waited_for_and_the_group_is_told() -> None:
@@ -175,7 +180,7 @@ def test_whoever_was_closed_does_not_join_any_more() -> None:
         joining = Joining(group._coordinator, group._context.cluster, group.options, group.member, group.lock, claims)
         group.member.leave()
         assert isinstance(joining.run(), JoinFailure)
-    assert cluster.requests(pb.JoinRequest) == []
+    assert cluster.requests(JoinGroupRequest) == []
 
 
 @pytest.mark.feature(75)
@@ -186,7 +191,7 @@ def test_a_member_has_the_group_assign_anew_when_it_knows_more() -> None:
         consumer.enforce_rebalance("the loads have changed")
         while consumer.group_metadata.generation < 2:
             consumer.poll(0.05)
-        assert cluster.requests(pb.JoinRequest)[-1].reason == "the loads have changed"
+        assert cluster.requests(JoinGroupRequest)[-1].reason == "the loads have changed"
 
 
 # ---- heartbeats and polls -------------------------------------------------------------------------------------------
@@ -239,7 +244,7 @@ def test_who_hears_by_its_last_commit_that_it_was_left_behind_keeps_nothing(assi
         while len(diary.entries) < 3:
             consumer.poll(0.05)
         assert diary.entries == [("assigned", [T[0]]), ("lost", [T[0]]), ("assigned", [T[0]])]
-        assert cluster.requests(pb.JoinRequest)[-1].member.member_id == "member-2"
+        assert cluster.requests(JoinGroupRequest)[-1].member_id == "member-2"
 
 
 @pytest.mark.feature(75)
@@ -264,7 +269,7 @@ def test_an_eager_member_gives_all_up_before_it_joins_again() -> None:
             consumer.poll(0.05)
         assert diary.entries == [("assigned", T[:2]), ("revoked", T[:2]), ("assigned", T[:2])]
         assert commits == [{0: 3, 1: 3}], "what is revoked may still be committed"
-        owned = cluster.requests(pb.JoinRequest)
+        owned = cluster.requests(JoinGroupRequest)
         assert consumer.group_metadata.generation == 2
         assert owned[-1].reason == "the group rebalances"
 
@@ -288,7 +293,7 @@ def test_a_cooperative_member_reads_on_while_the_others_are_waited_for() -> None
         assert len(consumer.poll(WAIT)) == 3
         with ghost(cluster):
             cluster.groups.rebalance("g")
-            while len(cluster.requests(pb.JoinRequest)) < 3:
+            while len(cluster.requests(JoinGroupRequest)) < 3:
                 consumer.poll(0.02)
             fill(cluster, {0: 4})
             assert len(consumer.poll(WAIT)) == 4
@@ -383,7 +388,7 @@ def test_a_static_leader_that_comes_back_gives_out_partitions_that_were_added_me
     cluster.add_topic("t", 2)
     with consumer_of(cluster, group_instance_id="one", metadata_max_age=0.05) as again:
         until_joined(again, 2)
-        assert "partitions" in cluster.requests(pb.JoinRequest)[-1].reason
+        assert "partitions" in cluster.requests(JoinGroupRequest)[-1].reason
 
 
 def test_what_a_callback_raises_is_raised_and_the_group_goes_on() -> None:
@@ -413,7 +418,7 @@ def test_the_leader_gives_out_partitions_that_are_added() -> None:
         assert len(consumer.poll(WAIT)) == 3
         cluster.add_topic("t", 2)
         until_joined(consumer, 2)
-        assert "partitions" in cluster.requests(pb.JoinRequest)[-1].reason
+        assert "partitions" in cluster.requests(JoinGroupRequest)[-1].reason
 
 
 @pytest.mark.story("partition-without-a-leader-stops-the-others")
@@ -541,8 +546,8 @@ def test_a_leader_asks_no_more_for_what_a_member_read_that_has_left() -> None:
 
 def asked_for(cluster: ScriptedCluster) -> set[str]:
     """The topics in the last requests for the metadata, more than joinings make in a row."""
-    requests = cluster.requests(b.MetadataRequest)
-    return {topic for request in requests[-10:] for topic in request.topics}
+    requests = cluster.requests(MetadataRequest)
+    return {topic.name for request in requests[-10:] for topic in request.topics or ()}
 
 
 class Odd(Assignor):
@@ -610,8 +615,8 @@ def test_members_share_the_partitions_and_whoever_is_one_too_many_has_none(assig
     try:
         wait_until(lambda: sorted(len(m.owned) for m in members) == [0, 1, 1])
         wait_until(lambda: sum(len(m.got) for m in members) >= 100)
-        leaders = {each.member.member_id for each in cluster.requests(pb.SyncRequest) if each.assignments}
-        told = [join.member.member_id for join in cluster.requests(pb.SyncRequest) if not join.assignments]
+        leaders = {each.member_id for each in cluster.requests(SyncGroupRequest) if each.assignments}
+        told = [join.member_id for join in cluster.requests(SyncGroupRequest) if not join.assignments]
         assert told
         assert leaders == {"member-1"}, "it came first, and nobody else sees what everybody has"
         members[0].stop()
@@ -668,10 +673,10 @@ def test_heartbeats_that_fail_are_raised_once_and_begin_anew(caplog: pytest.LogC
         with pytest.raises(FatalError, match="one of the consumer's threads failed") as caught:
             consumer.poll(LIMIT_S)
         assert isinstance(caught.value.__cause__, MemoryError)
-        sent = len(cluster.requests(pb.HeartbeatRequest))
+        sent = len(cluster.requests(HeartbeatRequest))
         fill(cluster, {0: 2})
         got: list[Any] = []
-        while len(got) < 2 or len(cluster.requests(pb.HeartbeatRequest)) <= sent:
+        while len(got) < 2 or len(cluster.requests(HeartbeatRequest)) <= sent:
             got += consumer.poll(0.05)
     assert "a consumer thread failed" in caplog.text
 
@@ -700,10 +705,10 @@ def test_a_consumer_that_nobody_has_any_more_leaves() -> None:
 def test_a_coordinator_that_hangs_is_left_for_the_one_that_took_over() -> None:
     cluster = ScriptedCluster({"t": 1}, brokers=2)
     fill(cluster, {0: 3})
-    cluster.will(Group.COMMIT_OFFSETS, Hang())
+    cluster.will(OFFSET_COMMIT, Hang())
     with consumer_of(cluster, commit="manual") as consumer:
         assert len(consumer.poll(WAIT)) == 3
         cluster.coordinator = 1
         consumer.commit()
     assert committed(cluster) == {0: 3}
-    assert [a for a, body in cluster.seen if isinstance(body, pb.CommitOffsetsRequest)] == ["b0:1", "b1:1"]
+    assert [a for a, body in cluster.seen if isinstance(body, OffsetCommitRequest)] == ["b0:1", "b1:1"]

@@ -19,7 +19,7 @@ import ottla
 import ottla.aio
 from ottla.errors import WakeupError
 from ottla.fakes.scripted import ScriptedCluster
-from ottla_proto import group_pb2 as pb
+from ottla_core.kafka.messages import HeartbeatRequest
 
 HOURS_S = 2 * 3600.0
 STEP_S = 60.0
@@ -169,7 +169,7 @@ KINDS = [
 
 
 def heartbeats(cluster: ScriptedCluster) -> int:
-    return len(cluster.requests(pb.HeartbeatRequest))
+    return len(cluster.requests(HeartbeatRequest))
 
 
 @pytest.mark.feature(44)
