@@ -27,9 +27,7 @@ from ottla_stack.running import RunningStack
 A = TypeVar("A")
 
 TOPIC: Final = "read"
-_HEARTBEAT: Final = Api(
-    68, "ConsumerGroupHeartbeat", ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, range(1, 2)
-)
+_HEARTBEAT: Final = Api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, range(1, 2))
 _AT_ONCE: Final = 50
 _ROUND_S: Final = 1.2
 """A little more than the interval between two targets of a group."""

@@ -12,8 +12,6 @@ from ottla_proto.contracts import Method
 
 
 class Client:
-    DELETE_RECORDS = Method("Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsResponse)
-    DESCRIBE_LOG_DIRS = Method("Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsResponse)
     OFFSETS_FOR_LEADER_EPOCH = Method(
         "Broker", "OffsetsForLeaderEpoch", b.OffsetsForLeaderEpochRequest, b.OffsetsForLeaderEpochResponse
     )

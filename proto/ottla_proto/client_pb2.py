@@ -26,7 +26,7 @@ from ottla_proto import broker_pb2 as ottla__proto_dot_broker__pb2
 from ottla_proto import common_pb2 as ottla__proto_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/client.proto\x12\x08ottla.v1\x1a\x18ottla_proto/broker.proto\x1a\x18ottla_proto/common.proto\"\x85\x01\n\x0eProduceRequest\x12\x0c\n\x04\x61\x63ks\x18\x01 \x01(\x11\x12.\n\npartitions\x18\x02 \x03(\x0b\x32\x1a.ottla.v1.PartitionRecords\x12\x18\n\x10transactional_id\x18\x03 \x01(\t\x12\x1b\n\x13transaction_version\x18\x04 \x01(\x05\"H\n\x10PartitionRecords\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0f\n\x07records\x18\x03 \x01(\x0c\"b\n\x0fProduceResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12/\n\npartitions\x18\x02 \x03(\x0b\x32\x1b.ottla.v1.PartitionAppended\"\xcd\x01\n\x11PartitionAppended\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1e\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x13\n\x0b\x62\x61se_offset\x18\x04 \x01(\x03\x12\x1a\n\x12log_append_time_ms\x18\x05 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x06 \x01(\x03\x12(\n\x0e\x63urrent_leader\x18\x07 \x01(\x0b\x32\x10.ottla.v1.Leader\"5\n\x0fMetadataRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x12\n\nall_topics\x18\x02 \x01(\x08\"\xc4\x01\n\x10MetadataResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12%\n\x07\x62rokers\x18\x04 \x03(\x0b\x32\x14.ottla.v1.BrokerNode\x12,\n\ncontroller\x18\x05 \x01(\x0b\x32\x18.ottla.v1.ControllerNode\x12\'\n\x06topics\x18\x06 \x03(\x0b\x32\x17.ottla.v1.TopicMetadata\"\xfa\x01\n\nBrokerNode\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x15\n\rkafka_address\x18\x03 \x01(\t\x12\x0c\n\x04rack\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x06 \x01(\x08\x12\x11\n\tread_only\x18\x08 \x01(\x08\x12\x41\n\x0fkafka_listeners\x18\x07 \x03(\x0b\x32(.ottla.v1.BrokerNode.KafkaListenersEntry\x1a\x35\n\x13KafkaListenersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"<\n\x0e\x43ontrollerNode\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"\x95\x01\n\rTopicMetadata\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\x0c\x12\x13\n\x0bis_internal\x18\x04 \x01(\x08\x12/\n\npartitions\x18\x05 \x03(\x0b\x32\x1b.ottla.v1.PartitionMetadata\"\xa5\x01\n\x11PartitionMetadata\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06leader\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x18\n\x10offline_replicas\x18\x07 \x03(\x05\"L\n\x14\x44\x65leteRecordsRequest\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .ottla.v1.DeleteRecordsPartition\"T\n\x16\x44\x65leteRecordsPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x15\n\rbefore_offset\x18\x03 \x01(\x12\"l\n\x15\x44\x65leteRecordsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.ottla.v1.PartitionLowWatermark\"s\n\x15PartitionLowWatermark\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1e\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x15\n\rlow_watermark\x18\x04 \x01(\x03\"C\n\x16\x44\x65scribeLogDirsRequest\x12)\n\x06topics\x18\x01 \x03(\x0b\x32\x19.ottla.v1.ReplicasOfTopic\"4\n\x0fReplicasOfTopic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x03(\x05\"]\n\x17\x44\x65scribeLogDirsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\"\n\x08log_dirs\x18\x02 \x03(\x0b\x32\x10.ottla.v1.LogDir\"\x8e\x01\n\x06LogDir\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x04\x12\x14\n\x0cusable_bytes\x18\x04 \x01(\x04\x12+\n\npartitions\x18\x05 \x03(\x0b\x32\x17.ottla.v1.PartitionSize\"\x9a\x01\n\rPartitionSize\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x12\n\nsize_bytes\x18\x04 \x01(\x04\x12\x13\n\x0buncleanable\x18\x05 \x01(\t\x12\x18\n\x10late_transaction\x18\x06 \x01(\x08\x12\x12\n\nincomplete\x18\x07 \x01(\x08\"N\n\x1cOffsetsForLeaderEpochRequest\x12.\n\npartitions\x18\x01 \x03(\x0b\x32\x1a.ottla.v1.EpochOfPartition\"\x89\x01\n\x10\x45pochOfPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x42\x17\n\x15_current_leader_epoch\"r\n\x1dOffsetsForLeaderEpochResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x31\n\npartitions\x18\x02 \x03(\x0b\x32\x1d.ottla.v1.EpochEndOfPartition\"{\n\x13\x45pochEndOfPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1e\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x1f\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x12.ottla.v1.EpochEnd\";\n\x14ReplicaEpochsRequest\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"\x8f\x01\n\x15ReplicaEpochsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12$\n\x06\x65pochs\x18\x02 \x03(\x0b\x32\x14.ottla.v1.EpochStart\x12\x18\n\x10log_start_offset\x18\x03 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x03\"\x98\x01\n\x14ImportRecordsRequest\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1c\n\x14\x65xpected_next_offset\x18\x03 \x01(\x03\x12\x0f\n\x07records\x18\x04 \x01(\x0c\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x03\x12\x12\n\ntimeout_ms\x18\x06 \x01(\r\"L\n\x15ImportRecordsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x13\n\x0bnext_offset\x18\x02 \x01(\x03\"\x17\n\x15InitProducerIdRequest\"e\n\x16InitProducerIdResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"[\n\x18\x44\x65scribeProducersRequest\x12,\n\npartitions\x18\x01 \x03(\x0b\x32\x18.ottla.v1.PartitionOfLog\x12\x11\n\topen_only\x18\x02 \x01(\x08\"m\n\x19\x44\x65scribeProducersResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x30\n\npartitions\x18\x02 \x03(\x0b\x32\x1c.ottla.v1.PartitionProducers\"\x95\x01\n\x12PartitionProducers\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x16\n\x0ehigh_watermark\x18\x02 \x01(\x03\x12\x1a\n\x12last_stable_offset\x18\x03 \x01(\x03\x12+\n\tproducers\x18\x04 \x03(\x0b\x32\x18.ottla.v1.ActiveProducer\"\x9c\x01\n\x0e\x41\x63tiveProducer\x12\'\n\x08producer\x18\x01 \x01(\x0b\x32\x15.ottla.v1.TxnProducer\x12\x15\n\rlast_sequence\x18\x02 \x01(\x05\x12\x19\n\x11last_timestamp_ms\x18\x03 \x01(\x03\x12\x19\n\x11\x63oordinator_epoch\x18\x04 \x01(\x05\x12\x14\n\x0c\x66irst_offset\x18\x05 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18ottla_proto/client.proto\x12\x08ottla.v1\x1a\x18ottla_proto/broker.proto\x1a\x18ottla_proto/common.proto\"\x85\x01\n\x0eProduceRequest\x12\x0c\n\x04\x61\x63ks\x18\x01 \x01(\x11\x12.\n\npartitions\x18\x02 \x03(\x0b\x32\x1a.ottla.v1.PartitionRecords\x12\x18\n\x10transactional_id\x18\x03 \x01(\t\x12\x1b\n\x13transaction_version\x18\x04 \x01(\x05\"H\n\x10PartitionRecords\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0f\n\x07records\x18\x03 \x01(\x0c\"b\n\x0fProduceResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12/\n\npartitions\x18\x02 \x03(\x0b\x32\x1b.ottla.v1.PartitionAppended\"\xcd\x01\n\x11PartitionAppended\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1e\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x13\n\x0b\x62\x61se_offset\x18\x04 \x01(\x03\x12\x1a\n\x12log_append_time_ms\x18\x05 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x06 \x01(\x03\x12(\n\x0e\x63urrent_leader\x18\x07 \x01(\x0b\x32\x10.ottla.v1.Leader\"5\n\x0fMetadataRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x12\n\nall_topics\x18\x02 \x01(\x08\"\xc4\x01\n\x10MetadataResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12%\n\x07\x62rokers\x18\x04 \x03(\x0b\x32\x14.ottla.v1.BrokerNode\x12,\n\ncontroller\x18\x05 \x01(\x0b\x32\x18.ottla.v1.ControllerNode\x12\'\n\x06topics\x18\x06 \x03(\x0b\x32\x17.ottla.v1.TopicMetadata\"\xfa\x01\n\nBrokerNode\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x15\n\rkafka_address\x18\x03 \x01(\t\x12\x0c\n\x04rack\x18\x04 \x01(\t\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x06 \x01(\x08\x12\x11\n\tread_only\x18\x08 \x01(\x08\x12\x41\n\x0fkafka_listeners\x18\x07 \x03(\x0b\x32(.ottla.v1.BrokerNode.KafkaListenersEntry\x1a\x35\n\x13KafkaListenersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"<\n\x0e\x43ontrollerNode\x12\n\n\x02id\x18\x01 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"\x95\x01\n\rTopicMetadata\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\x0c\x12\x13\n\x0bis_internal\x18\x04 \x01(\x08\x12/\n\npartitions\x18\x05 \x03(\x0b\x32\x1b.ottla.v1.PartitionMetadata\"\xa5\x01\n\x11PartitionMetadata\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06leader\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x18\n\x10offline_replicas\x18\x07 \x03(\x05\"N\n\x1cOffsetsForLeaderEpochRequest\x12.\n\npartitions\x18\x01 \x03(\x0b\x32\x1a.ottla.v1.EpochOfPartition\"\x89\x01\n\x10\x45pochOfPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12!\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x42\x17\n\x15_current_leader_epoch\"r\n\x1dOffsetsForLeaderEpochResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x31\n\npartitions\x18\x02 \x03(\x0b\x32\x1d.ottla.v1.EpochEndOfPartition\"{\n\x13\x45pochEndOfPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1e\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x1f\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x12.ottla.v1.EpochEnd\";\n\x14ReplicaEpochsRequest\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"\x8f\x01\n\x15ReplicaEpochsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12$\n\x06\x65pochs\x18\x02 \x03(\x0b\x32\x14.ottla.v1.EpochStart\x12\x18\n\x10log_start_offset\x18\x03 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x03\"\x98\x01\n\x14ImportRecordsRequest\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1c\n\x14\x65xpected_next_offset\x18\x03 \x01(\x03\x12\x0f\n\x07records\x18\x04 \x01(\x0c\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x03\x12\x12\n\ntimeout_ms\x18\x06 \x01(\r\"L\n\x15ImportRecordsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x13\n\x0bnext_offset\x18\x02 \x01(\x03\"\x17\n\x15InitProducerIdRequest\"e\n\x16InitProducerIdResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"[\n\x18\x44\x65scribeProducersRequest\x12,\n\npartitions\x18\x01 \x03(\x0b\x32\x18.ottla.v1.PartitionOfLog\x12\x11\n\topen_only\x18\x02 \x01(\x08\"m\n\x19\x44\x65scribeProducersResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x30\n\npartitions\x18\x02 \x03(\x0b\x32\x1c.ottla.v1.PartitionProducers\"\x95\x01\n\x12PartitionProducers\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.ottla.v1.Error\x12\x16\n\x0ehigh_watermark\x18\x02 \x01(\x03\x12\x1a\n\x12last_stable_offset\x18\x03 \x01(\x03\x12+\n\tproducers\x18\x04 \x03(\x0b\x32\x18.ottla.v1.ActiveProducer\"\x9c\x01\n\x0e\x41\x63tiveProducer\x12\'\n\x08producer\x18\x01 \x01(\x0b\x32\x15.ottla.v1.TxnProducer\x12\x15\n\rlast_sequence\x18\x02 \x01(\x05\x12\x19\n\x11last_timestamp_ms\x18\x03 \x01(\x03\x12\x19\n\x11\x63oordinator_epoch\x18\x04 \x01(\x05\x12\x14\n\x0c\x66irst_offset\x18\x05 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -57,50 +57,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPICMETADATA']._serialized_end=1327
   _globals['_PARTITIONMETADATA']._serialized_start=1330
   _globals['_PARTITIONMETADATA']._serialized_end=1495
-  _globals['_DELETERECORDSREQUEST']._serialized_start=1497
-  _globals['_DELETERECORDSREQUEST']._serialized_end=1573
-  _globals['_DELETERECORDSPARTITION']._serialized_start=1575
-  _globals['_DELETERECORDSPARTITION']._serialized_end=1659
-  _globals['_DELETERECORDSRESPONSE']._serialized_start=1661
-  _globals['_DELETERECORDSRESPONSE']._serialized_end=1769
-  _globals['_PARTITIONLOWWATERMARK']._serialized_start=1771
-  _globals['_PARTITIONLOWWATERMARK']._serialized_end=1886
-  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_start=1888
-  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_end=1955
-  _globals['_REPLICASOFTOPIC']._serialized_start=1957
-  _globals['_REPLICASOFTOPIC']._serialized_end=2009
-  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_start=2011
-  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_end=2104
-  _globals['_LOGDIR']._serialized_start=2107
-  _globals['_LOGDIR']._serialized_end=2249
-  _globals['_PARTITIONSIZE']._serialized_start=2252
-  _globals['_PARTITIONSIZE']._serialized_end=2406
-  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_start=2408
-  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_end=2486
-  _globals['_EPOCHOFPARTITION']._serialized_start=2489
-  _globals['_EPOCHOFPARTITION']._serialized_end=2626
-  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_start=2628
-  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_end=2742
-  _globals['_EPOCHENDOFPARTITION']._serialized_start=2744
-  _globals['_EPOCHENDOFPARTITION']._serialized_end=2867
-  _globals['_REPLICAEPOCHSREQUEST']._serialized_start=2869
-  _globals['_REPLICAEPOCHSREQUEST']._serialized_end=2928
-  _globals['_REPLICAEPOCHSRESPONSE']._serialized_start=2931
-  _globals['_REPLICAEPOCHSRESPONSE']._serialized_end=3074
-  _globals['_IMPORTRECORDSREQUEST']._serialized_start=3077
-  _globals['_IMPORTRECORDSREQUEST']._serialized_end=3229
-  _globals['_IMPORTRECORDSRESPONSE']._serialized_start=3231
-  _globals['_IMPORTRECORDSRESPONSE']._serialized_end=3307
-  _globals['_INITPRODUCERIDREQUEST']._serialized_start=3309
-  _globals['_INITPRODUCERIDREQUEST']._serialized_end=3332
-  _globals['_INITPRODUCERIDRESPONSE']._serialized_start=3334
-  _globals['_INITPRODUCERIDRESPONSE']._serialized_end=3435
-  _globals['_DESCRIBEPRODUCERSREQUEST']._serialized_start=3437
-  _globals['_DESCRIBEPRODUCERSREQUEST']._serialized_end=3528
-  _globals['_DESCRIBEPRODUCERSRESPONSE']._serialized_start=3530
-  _globals['_DESCRIBEPRODUCERSRESPONSE']._serialized_end=3639
-  _globals['_PARTITIONPRODUCERS']._serialized_start=3642
-  _globals['_PARTITIONPRODUCERS']._serialized_end=3791
-  _globals['_ACTIVEPRODUCER']._serialized_start=3794
-  _globals['_ACTIVEPRODUCER']._serialized_end=3950
+  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_start=1497
+  _globals['_OFFSETSFORLEADEREPOCHREQUEST']._serialized_end=1575
+  _globals['_EPOCHOFPARTITION']._serialized_start=1578
+  _globals['_EPOCHOFPARTITION']._serialized_end=1715
+  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_start=1717
+  _globals['_OFFSETSFORLEADEREPOCHRESPONSE']._serialized_end=1831
+  _globals['_EPOCHENDOFPARTITION']._serialized_start=1833
+  _globals['_EPOCHENDOFPARTITION']._serialized_end=1956
+  _globals['_REPLICAEPOCHSREQUEST']._serialized_start=1958
+  _globals['_REPLICAEPOCHSREQUEST']._serialized_end=2017
+  _globals['_REPLICAEPOCHSRESPONSE']._serialized_start=2020
+  _globals['_REPLICAEPOCHSRESPONSE']._serialized_end=2163
+  _globals['_IMPORTRECORDSREQUEST']._serialized_start=2166
+  _globals['_IMPORTRECORDSREQUEST']._serialized_end=2318
+  _globals['_IMPORTRECORDSRESPONSE']._serialized_start=2320
+  _globals['_IMPORTRECORDSRESPONSE']._serialized_end=2396
+  _globals['_INITPRODUCERIDREQUEST']._serialized_start=2398
+  _globals['_INITPRODUCERIDREQUEST']._serialized_end=2421
+  _globals['_INITPRODUCERIDRESPONSE']._serialized_start=2423
+  _globals['_INITPRODUCERIDRESPONSE']._serialized_end=2524
+  _globals['_DESCRIBEPRODUCERSREQUEST']._serialized_start=2526
+  _globals['_DESCRIBEPRODUCERSREQUEST']._serialized_end=2617
+  _globals['_DESCRIBEPRODUCERSRESPONSE']._serialized_start=2619
+  _globals['_DESCRIBEPRODUCERSRESPONSE']._serialized_end=2728
+  _globals['_PARTITIONPRODUCERS']._serialized_start=2731
+  _globals['_PARTITIONPRODUCERS']._serialized_end=2880
+  _globals['_ACTIVEPRODUCER']._serialized_start=2883
+  _globals['_ACTIVEPRODUCER']._serialized_end=3039
 # @@protoc_insertion_point(module_scope)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.admin.acl import Acl, AclFilter, Resource
-    from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
+    from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo
     from ottla.admin.configs import ConfigEntry
     from ottla.admin.group_info import (
         GroupEvent,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ottla.admin.users import UserInfo
     from ottla.app.app import App
     from ottla.app.context import Context, ThreadContext
+    from ottla.client.log_dirs import LogDirInfo
     from ottla.client.offsets import GroupMetadata, OffsetAndMetadata
     from ottla.client.security.logins import OAuthBearer, Plain, Scram
     from ottla.client.security.tls import Tls

@@ -15,6 +15,7 @@ from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.epoch_ends import epoch_ends
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.list_offsets import list_offsets, list_offsets_or_end
+from ottla.client.log_dirs import LogDirInfo, described_log_dirs
 from ottla.client.security.names import SECURITY_NAMES, merged_security
 from ottla.client.security.passwords import PASSWORD_NAMES
 from ottla.client.security.profiles import Profile, load_profile
@@ -56,6 +57,7 @@ __all__ = [
     "Convert",
     "FetchedBatches",
     "KafkaTransport",
+    "LogDirInfo",
     "Owned",
     "PreparedTransaction",
     "Profile",
@@ -71,6 +73,7 @@ __all__ = [
     "check_config",
     "check_topic",
     "core_acl",
+    "described_log_dirs",
     "epoch_ends",
     "list_offsets",
     "list_offsets_or_end",

@@ -9,8 +9,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -18,8 +16,10 @@ from ottla.connect import (
     UNKNOWN_TOPIC_GRACE_S,
     ClusterClient,
     KafkaTransport,
+    LogDirInfo,
     TopicView,
     bootstrap_addresses,
+    described_log_dirs,
     epoch_ends,
     list_offsets,
     list_offsets_or_end,
@@ -34,8 +34,6 @@ from ottla.errors import (
     error_from_code,
 )
 from ottla_core.model import EARLIEST_LOCAL_TIMESTAMP, TopicPartition
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
 from pyspark_ottla.machines.decisions import TOPIC as DECISIONS_TOPIC
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Epochs, Offsets, TopicIds, differing
 from pyspark_ottla.options import ConsumerStrategy, ReadOptions
@@ -181,23 +179,19 @@ class SourcePartitions:
         # Tiered records count neither in a log's size nor here.
         first, last = self._at(dict.fromkeys(partitions, EARLIEST_LOCAL_TIMESTAMP)), self.latest(partitions)
         sizes: dict[TopicPartition, int] = {}
-        request = pb.DescribeLogDirsRequest()
-        for topic, those in groupby(sorted(last), attrgetter("topic")):
-            request.topics.add(topic=topic, partitions=[partition.partition for partition in those])
         for broker in self._cluster.view.brokers.values():
-            response = self._tried(partial(self._log_dirs, broker.address, request))
-            for replica in (replica for directory in response.log_dirs for replica in directory.partitions):
-                partition = TopicPartition(replica.topic, replica.partition)
-                sizes[partition] = max(replica.size_bytes, sizes.get(partition, 0))
+            for directory in self._tried(partial(self._log_dirs, broker.address, sorted(last))):
+                for partition, size_bytes in directory.replica_bytes.items():
+                    sizes[partition] = max(size_bytes, sizes.get(partition, 0))
         return {p: sizes[p] / (last[p] - first[p]) for p in last if p in sizes and last[p] > first[p]}
 
     def close(self) -> None:
         """Close the connections."""
         self._cluster.close()
 
-    def _log_dirs(self, address: str, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
+    def _log_dirs(self, address: str, partitions: Iterable[TopicPartition]) -> tuple[LogDirInfo, ...]:
         try:
-            return self._cluster.call(address, Client.DESCRIBE_LOG_DIRS, request, timeout=_TRY_S)
+            return self._cluster.exchange(address, described_log_dirs(partitions), timeout=_TRY_S)
         except AuthorizationError as error:
             raise AuthorizationError(
                 error.code,

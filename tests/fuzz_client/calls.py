@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import traceback
 from threading import Condition
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from tests.fuzz_client.case import Case, Level
 from tests.fuzz_client.ending import Ending, How
+from tests.fuzz_client.exchanges import EXCHANGES
 from tests.fuzz_client.logins import login_of
 from tests.fuzz_client.misdeeds import MISDEEDS
 from tests.fuzz_client.requests import methods, plausible
@@ -73,17 +75,25 @@ def _calls(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
 
 def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
     chance = case.chance("request")
+    until = time.monotonic() + timeout_s
+    try:
+        _make(case, peer, chance, timeout_s)
+    except OttlaError as error:
+        return _failed(case, error, until)
+    return Ending(How.RESPONSE, late_s=time.monotonic() - until)
+
+
+def _make(case: Case, peer: KafkaPeer, chance: random.Random, timeout_s: float) -> None:
+    """Make the call. Raises the error that ends it, or that is in the response."""
+    if (maker := EXCHANGES.get(case.method)) is not None:
+        peer.exchange(maker(chance), timeout=timeout_s)
+        return
     method = methods()[case.method]
     request = plausible(method, chance)
     make = chance.choice((peer.call, peer.ask))
-    until = time.monotonic() + timeout_s
-    try:
-        response = make(method, request, timeout=timeout_s)
-    except OttlaError as error:
-        return _failed(case, error, until)
+    response = make(method, request, timeout=timeout_s)
     if response.error.code:
-        return _failed(case, OttlaError(response.error.code, response.error.message), until)
-    return Ending(How.RESPONSE, late_s=time.monotonic() - until)
+        raise OttlaError(response.error.code, response.error.message)
 
 
 def _must_go_on(case: Case, ending: Ending) -> bool:
@@ -97,11 +107,11 @@ def _must_go_on(case: Case, ending: Ending) -> bool:
 
 def _does_not_go_on(case: Case, peer: KafkaPeer) -> list[str]:
     """Make the call again until it is answered, as a client does after an error."""
-    method, last = methods()[case.method], None
+    last = None
     until = time.monotonic() + _GOES_ON_WITHIN_S
     while time.monotonic() < until:
         try:
-            peer.call(method, plausible(method, case.chance("request")), timeout=_NEXT_TIMEOUT_S)
+            _make(case, peer, case.chance("request"), _NEXT_TIMEOUT_S)
         except OttlaError as error:
             last = error
             if _is_refused(error):

@@ -16,6 +16,7 @@ from typing import Final
 
 from tests.fuzz_client.case import Case, Level
 from tests.fuzz_client.ending import Ending, How
+from tests.fuzz_client.exchanges import EXCHANGES
 from tests.fuzz_client.honest import APIS
 from tests.fuzz_client.judge import Fault, Listener, faults_of
 from tests.fuzz_client.player import HostileServer, Player
@@ -97,7 +98,11 @@ def run(
 def translated_methods(player: Player) -> list[str]:
     """Return the paths of the methods that can be called over Kafka's protocol, by calling each of them."""
     numbers = itertools.count()
-    return [path for path in methods() if any(_is_translated(player, path, next(numbers)) for _ in range(_TRIES))]
+    return [
+        path
+        for path in (*methods(), *EXCHANGES)
+        if any(_is_translated(player, path, next(numbers)) for _ in range(_TRIES))
+    ]
 
 
 def _is_translated(player: Player, path: str, number: int) -> bool:

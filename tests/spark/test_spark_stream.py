@@ -17,10 +17,11 @@ from spark_source import Stream, offsets, partition, texts
 from waiting import wait_until
 
 import ottla
-from ottla.client.kafka.translations.log_dirs import DescribeLogDirsTranslation
+from ottla.client import log_dirs
+from ottla.client.kafka.apis import DESCRIBE_LOG_DIRS
 from ottla.client.list_offsets import list_offsets_or_end
+from ottla.errors import OttlaError
 from ottla.testing import Cluster
-from ottla_core.kafka.messages import DescribeLogDirsResponse
 from ottla_core.model import TopicPartition
 from pyspark_ottla import cluster as cluster_of_spark
 from pyspark_ottla.cluster import SourcePartitions
@@ -214,7 +215,7 @@ def test_sizes_are_asked_for_the_topics_of_the_query_alone(
     sizes = partitions.record_bytes(partitions.existing())
     partitions.close()
     assert {each.topic for each in sizes} == {topic}
-    found = {replica.topic for each in described for at in each.log_dirs for replica in at.partitions}
+    found = {partition.topic for each in described for at in each for partition in at.replica_bytes}
     assert found == {topic}
 
 
@@ -225,8 +226,8 @@ def test_a_query_that_may_not_ask_for_sizes_is_told_which_right_it_needs(
     limited = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "maxBytesPerTrigger": "1000"}
     partitions = SourcePartitions(read_options(limited, streaming=True))
     existing = partitions.existing()
-    refused, response = DescribeLogDirsResponse(error_code=31), DescribeLogDirsTranslation.response
-    monkeypatch.setattr(DescribeLogDirsTranslation, "response", lambda self, _, terms: response(self, refused, terms))
+    refused = DESCRIBE_LOG_DIRS._replace(failure=lambda _: OttlaError(31, ""))
+    monkeypatch.setattr(log_dirs, "DESCRIBE_LOG_DIRS", refused)
     with pytest.raises(ottla.errors.AuthorizationError, match="does not tell the sizes of logs") as raised:
         partitions.record_bytes(existing)
     partitions.close()

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import typer
 
-from ottla.admin.admin import BrokerInfo, ClusterInfo, LogDirInfo
+from ottla.admin.admin import BrokerInfo, ClusterInfo
 from ottla.admin.configs import ConfigEntry
 from ottla.admin.partitions import Election
 from ottla.admin.replica_verification import Progress, ReplicaCheck
 from ottla.admin.topics import PartitionInfo, TopicInfo
+from ottla.client.log_dirs import LogDirInfo
 from ottla.errors import ErrorCode, OttlaError, TopicExistsError, UnknownTopicError, error_from_code
 from ottla.record import Record
 from ottla_cli.main import run

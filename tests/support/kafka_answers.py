@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.client.kafka import apis
-from ottla.client.kafka.apis import API_VERSIONS, OTTLA_CALL, Api
+from ottla.client.kafka.apis import API_VERSIONS, OTTLA_CALL, AnyApi, Api
 from ottla.client.kafka.connection import KafkaConnection
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
@@ -21,7 +21,7 @@ SERVED = [(api.key, api.versions[0], api.versions[-1]) for api in APIS.values() 
 class Request(NamedTuple):
     """A request that has arrived whole."""
 
-    api: Api
+    api: AnyApi
     version: int
     correlation_id: int
     client_id: str | None

@@ -29,6 +29,7 @@ from ottla.client.kafka.apis import (
     PRODUCE,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT_BY_NAME,
+    AnyApi,
     Api,
 )
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
@@ -64,9 +65,7 @@ from ottla_core.records.twins import new_builder
 
 KAFKA_PORT: Final = 9092
 _PROTOCOL: Final = "range"
-_CONSUMER_HEARTBEAT: Final = Api(
-    68, "ConsumerGroupHeartbeat", ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, range(2)
-)
+_CONSUMER_HEARTBEAT: Final = Api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, range(2))
 ACKS_ALL: Final = -1
 _TOPIC: Final = 2
 """The type of a topic among the resources that have configs."""
@@ -149,7 +148,7 @@ class Connection(asyncio.Protocol):
                 waiting.set_exception(ConnectionResetError("the broker has closed the connection"))
         self._waiting.clear()
 
-    async def ask(self, api: Api, version: int, request: Message, timeout_s: float) -> Any:
+    async def ask(self, api: AnyApi, version: int, request: Message, timeout_s: float) -> Any:
         """Return the response. Raises OSError, of which TimeoutError is one."""
         number = next(self._ids)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -178,7 +177,7 @@ class RawClient:
             self._connections[host] = connection
         return connection
 
-    async def ask(self, host: str, api: Api, version: int, request: Message, timeout_s: float = 5.0) -> Any:
+    async def ask(self, host: str, api: AnyApi, version: int, request: Message, timeout_s: float = 5.0) -> Any:
         connection = await self._connect(host)
         try:
             return await connection.ask(api, version, request, timeout_s)

@@ -5,7 +5,7 @@ They are Kafka's own requests, so they work with Apache Kafka, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any, Final
@@ -13,8 +13,8 @@ from typing import Any, Final
 from ottla.admin.acl import Acl, AclFilter, acl_of, core_filter, new_acl
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_each
-from ottla.client.any_broker import ask_any_broker, ask_broker
 from ottla.client.kafka.apis import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.units import Duration
 from ottla.errors import error_from_code
 from ottla_core.kafka.messages import (
@@ -65,8 +65,9 @@ class Acls:
     def list(self, matching: AclFilter = _EVERY, *, timeout: Duration | None = None) -> Found:
         """Return the ACLs that the filter matches; without a filter, all of them. They are sorted by resource."""
         deadline = self._channel.deadline(timeout)
-        request = _describing(core_filter(matching))
-        found = self._channel.retried(partial(self._described, request, deadline), deadline)
+        asked = description(core_filter(matching))
+        cluster = self._channel.cluster
+        found = self._channel.retried(lambda: cluster.exchange_any(asked, timeout=deadline.left()), deadline)
         return [acl_of(each) for each in sorted(found, key=_order)]
 
     def delete(self, *acls: Acl | AclFilter, timeout: Duration | None = None) -> Found:
@@ -86,41 +87,40 @@ class Acls:
         return [acl_of(each) for each in sorted(deleted, key=_order)]
 
     def _create(self, acls: Sequence[acl.Acl], deadline: Deadline) -> None:
+        def check(response: CreateAclsResponse) -> None:
+            for each, result in zip(acls, response.results, strict=True):
+                if result.error_code:
+                    raise error_from_code(result.error_code, result.error_message or "", of=acl_of(each))
+
         request = CreateAclsRequest(creations=list(map(_creation, acls)))
-        cluster = self._channel.cluster
-        response = ask_any_broker(cluster, CREATE_ACLS, lambda _: request, CreateAclsResponse, timeout=deadline.left())
-        for each, result in zip(acls, response.results, strict=True):
-            if result.error_code:
-                raise error_from_code(result.error_code, result.error_message or "", of=acl_of(each))
+        asked = Exchange(CREATE_ACLS, lambda _: request, check)
+        self._channel.cluster.exchange_any(asked, timeout=deadline.left())
 
     def _delete(
         self, filters: Sequence[acl_filter.AclFilter], deleted: dict[acl.Acl, None], deadline: Deadline
     ) -> None:
         """Delete the ACLs that match, and add them to `deleted`. A request may be repeated after a lost response. Then
         the response has only those that the first one has left."""
-        request = DeleteAclsRequest(filters=list(map(_deleting, filters)))
-        cluster = self._channel.cluster
-        response = ask_any_broker(cluster, DELETE_ACLS, lambda _: request, DeleteAclsResponse, timeout=deadline.left())
-        for result in response.filter_results:
-            deleted |= {_deleted(each): None for each in result.matching_acls if not each.error_code}
-        for result in response.filter_results:
-            _check(result.error_code, result.error_message)
-            for each in result.matching_acls:
-                _check(each.error_code, each.error_message)
 
-    def _described(self, request: DescribeAclsRequest, deadline: Deadline) -> Collection[acl.Acl]:
-        cluster, left_s = self._channel.cluster, deadline.left()
-        return _found(ask_any_broker(cluster, DESCRIBE_ACLS, lambda _: request, DescribeAclsResponse, timeout=left_s))
+        def note(response: DeleteAclsResponse) -> None:
+            for result in response.filter_results:
+                deleted.update((_deleted(each), None) for each in result.matching_acls if not each.error_code)
+            for result in response.filter_results:
+                _check(result.error_code, result.error_message)
+                for each in result.matching_acls:
+                    _check(each.error_code, each.error_message)
+
+        request = DeleteAclsRequest(filters=list(map(_deleting, filters)))
+        asked = Exchange(DELETE_ACLS, lambda _: request, note)
+        self._channel.cluster.exchange_any(asked, timeout=deadline.left())
 
     def _until_each(self, acls: Sequence[acl.Acl], deadline: Deadline, done: str, *, are_there: bool) -> None:
         """Wait until each broker has all of the ACLs, or none of them."""
-        cluster, request = self._channel.cluster, _describing(_narrowest(acls))
+        cluster, asked = self._channel.cluster, description(_narrowest(acls))
 
         def knows(address: str, timeout: float) -> bool:
-            response = ask_broker(
-                cluster, address, DESCRIBE_ACLS, lambda _: request, DescribeAclsResponse, timeout=timeout
-            )
-            return _found(response).keys() >= set(acls) if are_there else _found(response).keys().isdisjoint(acls)
+            found = cluster.exchange(address, asked, timeout=timeout)
+            return found.keys() >= set(acls) if are_there else found.keys().isdisjoint(acls)
 
         until_each(self._channel, knows, deadline, done)
 
@@ -141,8 +141,10 @@ def _order(found: acl.Acl) -> tuple[object, ...]:
 
 
 # ---- Kafka's messages -----------------------------------------------------------------------------------------------
-def _describing(wanted: acl_filter.AclFilter) -> DescribeAclsRequest:
-    return DescribeAclsRequest(**_fields(wanted))
+def description(wanted: acl_filter.AclFilter) -> Exchange[dict[acl.Acl, None]]:
+    """Ask for the ACLs that the filter matches: a set in the order of the response."""
+    request = DescribeAclsRequest(**_fields(wanted))
+    return Exchange(DESCRIBE_ACLS, lambda _: request, _found)
 
 
 def _deleting(wanted: acl_filter.AclFilter) -> DeleteAclsRequest.DeleteAclsFilter:
@@ -175,8 +177,6 @@ def _creation(created: acl.Acl) -> CreateAclsRequest.AclCreation:
 
 
 def _found(response: DescribeAclsResponse) -> dict[acl.Acl, None]:
-    """Return the ACLs of a response as a set in its order. Raises the response's error."""
-    _check(response.error_code, response.error_message)
     return {
         acl.Acl(
             ResourceType(each.resource_type),

@@ -21,12 +21,13 @@ from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.groups import Groups
 from ottla.admin.partitions import Partitions
-from ottla.admin.topics import Topics, raise_in_band
+from ottla.admin.topics import Topics
 from ottla.admin.transactions import Transactions
 from ottla.admin.users import Users
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.kafka_descriptions import describe_cluster
+from ottla.client.log_dirs import LogDirInfo, described_log_dirs
 from ottla.client.security.logins import Login
 from ottla.client.security.security import security_of
 from ottla.client.security.tls import Tls
@@ -34,7 +35,6 @@ from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
 from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, error_from_code
-from ottla_core.model import TopicPartition
 from ottla_proto import client_pb2 as pb
 from ottla_proto import controller_pb2
 from ottla_proto.client_calls import Client
@@ -157,25 +157,6 @@ class ClusterInfo:
     controller_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirInfo:
-    """One data directory of a broker, with the size of its file system and of each replica, in bytes.
-
-    `uncleanable` maps each log that can't be compacted to the reason. `late_transactions` lists the partitions that the
-    broker leads and that have an overdue open transaction. `incomplete` lists the replicas that may lack acknowledged
-    records, because the broker stopped uncleanly, lost its disk or got an old copy of it. They become complete when
-    they are in sync again.
-    """
-
-    path: str
-    total_bytes: int
-    usable_bytes: int
-    replica_bytes: Mapping[TopicPartition, int]
-    uncleanable: Mapping[TopicPartition, str] = field(default_factory=dict)
-    late_transactions: tuple[TopicPartition, ...] = ()
-    incomplete: tuple[TopicPartition, ...] = ()
-
-
 class ClusterOverview:
     """The cluster as a whole."""
 
@@ -220,20 +201,5 @@ class ClusterOverview:
         known = self._channel.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
         if known is None:
             raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
-        response = self._channel.cluster.call(
-            known.address, Client.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=deadline.left()
-        )
-        for directory in response.log_dirs:
-            raise_in_band(directory.error)
-        return tuple(
-            LogDirInfo(
-                directory.path,
-                directory.total_bytes,
-                directory.usable_bytes,
-                {TopicPartition(p.topic, p.partition): p.size_bytes for p in directory.partitions},
-                {TopicPartition(p.topic, p.partition): p.uncleanable for p in directory.partitions if p.uncleanable},
-                tuple(TopicPartition(p.topic, p.partition) for p in directory.partitions if p.late_transaction),
-                tuple(TopicPartition(p.topic, p.partition) for p in directory.partitions if p.incomplete),
-            )
-            for directory in response.log_dirs
-        )
+        asked = described_log_dirs()
+        return self._channel.cluster.exchange(known.address, asked, timeout=deadline.left())

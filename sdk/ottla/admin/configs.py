@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from ottla.admin.controller_channel import ControllerChannel
-from ottla.admin.topics import raise_in_band, warn
+from ottla.admin.topics import raise_failed, warn
+from ottla.client.kafka.apis import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.units import Duration, config_text
 from ottla.errors import ErrorCode, config_error
-from ottla_proto import controller_pb2 as pb
-from ottla_proto.contracts import Controller
+from ottla_core.kafka.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
+_Change: TypeAlias = IncrementalAlterConfigsRequest.AlterableConfig
+_Described: TypeAlias = DescribeConfigsResponse.DescribeConfigsResult
+
+_TOPIC: Final = 2
+_BROKER: Final = 4
+"""Kafka's ConfigResource.Type."""
+_SET: Final = 0
+_DELETE: Final = 1
+"""Kafka's AlterConfigOp.OpType."""
+_SOURCES: Final = MappingProxyType(
+    {
+        1: "DYNAMIC_TOPIC_CONFIG",
+        2: "DYNAMIC_BROKER_CONFIG",
+        3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+        4: "STATIC_BROKER_CONFIG",
+        5: "DEFAULT_CONFIG",
+        6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+        7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+        8: "DYNAMIC_GROUP_CONFIG",
+    }
+)
+"""Kafka's DescribeConfigsResponse.ConfigSource."""
+_TYPES: Final = MappingProxyType(
+    {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list", 8: "class", 9: "password"}
+)
+"""Kafka's DescribeConfigsResponse.ConfigType."""
+_UNKNOWN: Final = "UNKNOWN"
 _TOPICS_A_CALL: Final = 50
 """Topics described in one call: each has dozens of configs, all with their documentation."""
 
@@ -46,10 +80,8 @@ class Configs:
     ) -> dict[str, ConfigEntry]:
         """Return every config by name, defaults included. Raises UnknownTopicError."""
         deadline = self._channel.deadline(timeout)
-        request = pb.DescribeConfigsRequest(resources=[_resource(topic, broker)])
-        outcome = self._channel.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline, broker=broker)
-        described = outcome.response.resources[0]
-        raise_in_band(described.error)
+        described = self._channel.exchange(description([_resource(topic, broker)]), deadline, broker=broker).response[0]
+        raise_failed(described)
         return _entries(described)
 
     def of_topics(self, *names: str, timeout: Duration | None = None) -> dict[str, dict[str, ConfigEntry]]:
@@ -58,12 +90,11 @@ class Configs:
         found = {}
         for first in range(0, len(names), _TOPICS_A_CALL):
             page = names[first : first + _TOPICS_A_CALL]
-            request = pb.DescribeConfigsRequest(resources=[_resource(name, None) for name in page])
-            response = self._channel.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response
-            for described in response.resources:
-                if described.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise_in_band(described.error)
-                    found[described.resource.name] = _entries(described)
+            asked = description([_resource(name, None) for name in page])
+            for described in self._channel.exchange(asked, deadline).response:
+                if described.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise_failed(described)
+                    found[described.resource_name] = _entries(described)
         return found
 
     def set(
@@ -81,8 +112,8 @@ class Configs:
         similar names) or an invalid value, and UnknownTopicError. A config that has no effect in the cluster's release
         is logged as a warning.
         """
-        ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_SET, value=config_text(name, v)) for name, v in config.items()]
-        self._alter(ops, topic, broker, dry_run, timeout)
+        changes = [_Change(name=name, config_operation=_SET, value=config_text(name, v)) for name, v in config.items()]
+        self._alter(changes, topic, broker, dry_run, timeout)
 
     def unset(
         self,
@@ -93,40 +124,70 @@ class Configs:
         timeout: Duration | None = None,
     ) -> None:
         """Remove these configs, all or none, so that their defaults apply. Raises like `set`."""
-        ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in names]
-        self._alter(ops, topic, broker, dry_run, timeout)
+        changes = [_Change(name=name, config_operation=_DELETE, value=None) for name in names]
+        self._alter(changes, topic, broker, dry_run, timeout)
 
     def _alter(
         self,
-        ops: list[pb.ConfigOp],
+        changes: Sequence[_Change],
         topic: str | None,
         broker: int | None,
         dry_run: bool,
         timeout: Duration | None,
     ) -> None:
-        deadline, resource = self._channel.deadline(timeout), _resource(topic, broker)
-        request = pb.AlterConfigsRequest(
-            resources=[pb.ConfigsAltered(resource=resource, ops=ops)], validate_only=dry_run
-        )
-        outcome = self._channel.call_controller(Controller.ALTER_CONFIGS, request, deadline, broker=broker)
-        result = outcome.response.resources[0]
-        raise_in_band(result.error)
+        deadline, (kind, name) = self._channel.deadline(timeout), _resource(topic, broker)
+        asked = alteration(kind, name, changes, dry_run=dry_run)
+        result = self._channel.exchange(asked, deadline, broker=broker).response
+        raise_failed(result)
         warn("configs" if topic is None else f"topic {topic}", result.warnings)
 
 
-def _entries(described: pb.ConfigsDescribed) -> dict[str, ConfigEntry]:
+def description(resources: Sequence[tuple[int, str]]) -> Exchange[Sequence[_Described]]:
+    """Ask for all configs of these resources."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[
+            resource(resource_type=kind, resource_name=name, configuration_keys=None) for kind, name in resources
+        ],
+        include_documentation=True,
+    )
+    return Exchange(DESCRIBE_CONFIGS, lambda _: request, lambda response: response.results)
+
+
+def alteration(
+    kind: int, name: str, changes: Sequence[_Change], *, dry_run: bool
+) -> Exchange[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse]:
+    """Ask for changes of a resource's configs, or whether they could be made."""
+    altered = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=changes
+    )
+    request = IncrementalAlterConfigsRequest(resources=[altered], validate_only=dry_run)
+    return Exchange(INCREMENTAL_ALTER_CONFIGS, lambda _: request, lambda response: response.responses[0])
+
+
+def _entries(described: _Described) -> dict[str, ConfigEntry]:
     entries = (
-        ConfigEntry(e.name, e.value, e.source, e.type, e.read_only, e.enforced, e.documentation)
-        for e in described.entries
+        ConfigEntry(
+            e.name,
+            e.value or "",
+            _SOURCES.get(e.config_source, _UNKNOWN),
+            _TYPES.get(e.config_type, _UNKNOWN.lower()),
+            e.read_only,
+            # Brokers of ottla say whether a config is enforced, in a private field. Kafka enforces what it describes.
+            e.enforced,
+            e.documentation or "",
+        )
+        for e in described.configs
     )
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
 
 
-def _resource(topic: str | None, broker: int | None) -> pb.ConfigResource:
+def _resource(topic: str | None, broker: int | None) -> tuple[int, str]:
+    """Return the type and the name of a resource."""
     if topic is not None and broker is not None:
         raise config_error(
             "topic= and broker= can't be combined", hint="pass one of them, or neither for the cluster's configs"
         )
     if topic is not None:
-        return pb.ConfigResource(type=pb.CONFIG_RESOURCE_TOPIC, name=topic)
-    return pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="" if broker is None else str(broker))
+        return _TOPIC, topic
+    return _BROKER, "" if broker is None else str(broker)

@@ -8,6 +8,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
@@ -23,10 +24,10 @@ _TRY_S: Final = 10.0
 """How long one call to a controller may take before the controller is looked up again."""
 
 
-class ControllerResponse(NamedTuple, Generic[Response]):
+class ControllerResponse(NamedTuple, Generic[T]):
     """A controller's response. `repeated`: an earlier try was lost, so it may have been carried out before."""
 
-    response: Response
+    response: T
     repeated: bool
 
 
@@ -79,6 +80,19 @@ class ControllerChannel:
         A broker takes the call and forwards it. A call about a `broker` goes to that broker, because Kafka's brokers
         reject a call about another one.
         """
+        return self._until_answered(
+            lambda address, left_s: self.cluster.call(address, method, request, timeout=left_s), deadline, broker
+        )
+
+    def exchange(self, asked: Exchange[T], deadline: Deadline, *, broker: int | None = None) -> ControllerResponse[T]:
+        """Send a request to the elected controller, like `call_controller`."""
+        return self._until_answered(
+            lambda address, left_s: self.cluster.exchange(address, asked, timeout=left_s), deadline, broker
+        )
+
+    def _until_answered(
+        self, call: Callable[[str, float], T], deadline: Deadline, broker: int | None
+    ) -> ControllerResponse[T]:
         backoff = Backoff()
         repeated = False
         while True:
@@ -86,7 +100,7 @@ class ControllerChannel:
             error: OttlaError
             if address := self._address(view, broker):
                 try:
-                    response = self.cluster.call(address, method, request, timeout=min(deadline.left(), _TRY_S))
+                    response = call(address, min(deadline.left(), _TRY_S))
                     return ControllerResponse(response, repeated)
                 except OttlaError as failure:
                     error = failure

@@ -10,19 +10,22 @@ from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
-from ottla.admin.topics import check_partition, leader_of, raise_in_band, topic_in
-from ottla.client.any_broker import ask_any_broker
-from ottla.client.kafka.apis import OTTLA_CALL
+from ottla.admin.topics import check_partition, leader_of, topic_in
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import ELECT_LEADERS, OTTLA_CALL
+from ottla.client.kafka.exchange import Exchange, Terms
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, NotABrokerError, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
-from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
+from ottla_core.kafka.messages import ElectLeadersRequest, ElectLeadersResponse
+from ottla_core.kafka.private_messages import OttlaCallRequest
 from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
 from ottla_proto import client_pb2
-from ottla_proto import controller_pb2 as pb
 from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Controller
 
+_PREFERRED: Final = 0
+_UNCLEAN: Final = 1
+"""Kafka's ElectionType."""
 _POLICY: Final = "cleanup.policy"
 _MOST_LEADERS: Final = 10_000
 
@@ -73,13 +76,7 @@ class Partitions:
         before = self._channel.cluster.fetch_metadata(
             dict.fromkeys(topic for topic, _ in named or ()), all_topics=named is None, timeout=deadline.left()
         )
-        request = pb.ElectLeadersRequest(
-            type=pb.ELECTION_UNCLEAN if unclean else pb.ELECTION_PREFERRED,
-            partitions=[pb.PartitionOfTopic(topic=topic, partition=number) for topic, number in named or ()],
-            all_partitions=named is None,
-        )
-        response = self._channel.call_controller(Controller.ELECT_LEADERS, request, deadline).response
-        elections = tuple(map(_election, response.partitions))
+        elections = self._channel.exchange(election(named, unclean=unclean), deadline).response
         held = [election for election in elections if election.error is None]
         if not held:
             return elections
@@ -121,10 +118,14 @@ class Partitions:
         Raises ConnectError and ottla.TimeoutError.
         """
         cluster, deadline = self._channel.cluster, self._channel.deadline(timeout)
-        nothing = OttlaCallRequest(method=Client.IMPORT_RECORDS.path, timeout_ms=int(1000 * deadline.left()))
+
+        def nothing(terms: Terms) -> OttlaCallRequest:
+            return OttlaCallRequest(method=Client.IMPORT_RECORDS.path, timeout_ms=terms.timeout_ms)
+
+        # An import into no topic changes nothing: a broker that serves it answers that there is no such topic.
+        asked: Exchange[None] = Exchange(OTTLA_CALL, nothing, lambda _: None, takes_errors=True)
         try:
-            # An import into no topic changes nothing: a broker that serves it answers that there is no such topic.
-            ask_any_broker(cluster, OTTLA_CALL, lambda version: nothing, OttlaCallResponse, timeout=deadline.left())
+            cluster.exchange_any(asked, timeout=deadline.left())
         except OttlaError as error:
             if isinstance(error, NotABrokerError) or error.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise
@@ -163,7 +164,8 @@ class Partitions:
             )
             try:
                 response = self._channel.cluster.call(address, Client.IMPORT_RECORDS, request, timeout=deadline.left())
-                raise_in_band(response.error)
+                if response.error.code:
+                    raise error_from_code(response.error.code, response.error.message)
             except OttlaError:
                 self._leaders.pop(at, None)  # another broker may lead by now, or the topic may have been recreated
                 raise
@@ -211,9 +213,30 @@ def _with_leader(election: Election, view: ClusterView) -> Election:
     return replace(election, leader=topic.partitions[election.partition].leader)
 
 
-def _election(result: pb.LeaderElected) -> Election:
-    if not result.error.code:
-        return Election(result.topic, result.partition, result.leader)
-    partition = TopicPartition(result.topic, result.partition)
-    error = error_from_code(result.error.code, result.error.message, of=partition)
-    return Election(result.topic, result.partition, NO_LEADER, error)
+def election(partitions: Iterable[tuple[str, int]] | None, *, unclean: bool) -> Exchange[tuple[Election, ...]]:
+    """Ask for the election of leaders, of all partitions for None."""
+    topics = None
+    if partitions is not None:
+        of_topic = ElectLeadersRequest.TopicPartitions
+        topics = [of_topic(topic=topic, partitions=numbers) for topic, numbers in grouped(partitions).items()]
+
+    def build(terms: Terms) -> ElectLeadersRequest:
+        election_type = _UNCLEAN if unclean else _PREFERRED
+        return ElectLeadersRequest(election_type=election_type, topic_partitions=topics, timeout_ms=terms.timeout_ms)
+
+    def read(response: ElectLeadersResponse) -> tuple[Election, ...]:
+        return tuple(
+            _election(topic.topic, result)
+            for topic in response.replica_election_results
+            for result in topic.partition_result
+        )
+
+    return Exchange(ELECT_LEADERS, build, read)
+
+
+def _election(topic: str, result: ElectLeadersResponse.PartitionResult) -> Election:
+    if not result.error_code:
+        return Election(topic, result.partition_id, NO_LEADER)
+    partition = TopicPartition(topic, result.partition_id)
+    error = error_from_code(result.error_code, result.error_message or "", of=partition)
+    return Election(topic, result.partition_id, NO_LEADER, error)

@@ -6,21 +6,31 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
+from ottla.client.kafka.apis import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_RECORDS, DELETE_TOPICS
+from ottla.client.kafka.exchange import Exchange, Terms
+from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka_descriptions import eligible_leaders
 from ottla.client.list_offsets import TRY_S, OffsetSpec, list_offsets, spec_timestamp
 from ottla.client.settings import check_topic, one_of
 from ottla.client.units import Duration, config_text
 from ottla.errors import ConfigError, ErrorCode, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView
+from ottla_core.kafka.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
-from ottla_proto import client_pb2, controller_pb2
-from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Controller
 
 if TYPE_CHECKING:
     from ottla.client.kafka_descriptions import EligibleLeaders
@@ -109,14 +119,12 @@ class Topics:
         one_of(if_exists, "if_exists", ("error", "ok"))
         check_topic(name)
         deadline = self._channel.deadline(timeout)
-        request = controller_pb2.CreateTopicsRequest(
-            topics=[_new_topic(name, partitions, replicas, config or {}, assignments or {})], validate_only=dry_run
-        )
-        outcome = self._channel.call_controller(Controller.CREATE_TOPICS, request, deadline)
-        created = outcome.response.topics[0]
-        if created.error.code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or outcome.repeated):
+        topic = _new_topic(name, partitions, replicas, config or {}, assignments or {})
+        outcome = self._channel.exchange(creation(topic, dry_run=dry_run), deadline)
+        created = outcome.response
+        if created.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or outcome.repeated):
             return None if dry_run else self._until_served(name, b"", deadline)
-        raise_in_band(created.error)
+        raise_failed(created)
         warn(f"topic {name}", created.warnings)
         return None if dry_run else self._until_served(name, created.topic_id, deadline)
 
@@ -129,18 +137,19 @@ class Topics:
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)
-        request = controller_pb2.DeleteTopicsRequest(names=names)
-        outcome = self._channel.call_controller(Controller.DELETE_TOPICS, request, deadline)
-        deleted = [topic for topic in outcome.response.topics if not topic.error.code]
-        for topic in deleted:
-            self._until_gone(topic.name, topic.topic_id, deadline)
-        for topic in outcome.response.topics:
-            missing = topic.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        outcome = self._channel.exchange(deletion(names), deadline)
+        for topic in outcome.response:
+            if not topic.error_code:
+                self._channel.cluster.names.forget(topic.name or "")
+                self._until_gone(topic.name or "", topic.topic_id, deadline)
+        for topic in outcome.response:
+            missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if missing and (if_missing == "ok" or outcome.repeated):
                 continue
             if missing:
-                raise self._channel.cluster.unknown_topic(topic.name, 'with if_missing="ok", this is not an error')
-            raise_in_band(topic.error)
+                otherwise = 'with if_missing="ok", this is not an error'
+                raise self._channel.cluster.unknown_topic(topic.name or "", otherwise)
+            raise_failed(topic)
 
     def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:
         """Return the names of all topics, sorted; with `internal`, including ottla's internal topics."""
@@ -172,26 +181,23 @@ class Topics:
     def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
         """Grow a topic to `total` partitions, and return once every reachable broker serves them.
 
-        Returns the controller's warning, or "": when the number of partitions changes, keys move to other partitions,
+        Returns a warning: when the number of partitions changes, keys move to other partitions,
         so the order within a key holds only among records written afterwards.
 
         Raises ConfigError if the topic already has `total` partitions or more, and UnknownTopicError.
         """
         deadline = self._channel.deadline(timeout)
-        request = controller_pb2.CreatePartitionsRequest(
-            topics=[controller_pb2.PartitionIncrease(name=name, total_count=total)], validate_only=dry_run
-        )
-        outcome = self._channel.call_controller(Controller.CREATE_PARTITIONS, request, deadline)
-        result = outcome.response.topics[0]
-        if not (outcome.repeated and self._has_grown(name, total, result.error, deadline)):
-            raise_in_band(result.error)
+        outcome = self._channel.exchange(growth(name, total, dry_run=dry_run), deadline)
+        result = outcome.response
+        if not (outcome.repeated and self._has_grown(name, total, result.error_code, deadline)):
+            raise_failed(result)
         if not dry_run:
             self._until_served(name, b"", deadline, partitions=total)
-        return result.warning
+        return _keys_move(name, total)
 
-    def _has_grown(self, name: str, total: int, error: Error, deadline: Deadline) -> bool:
+    def _has_grown(self, name: str, total: int, code: int, deadline: Deadline) -> bool:
         """Return whether the topic has these partitions already, although a repeated request for them has failed."""
-        if error.code != ErrorCode.INVALID_PARTITIONS:
+        if code != ErrorCode.INVALID_PARTITIONS:
             return False
         (topic,) = self._described([name], True, deadline)
         return len(topic.partitions) == total
@@ -244,17 +250,12 @@ class Topics:
         view = self._channel.cluster.fetch_metadata([name], timeout=deadline.left())
         left = [number for number in cuts if number not in first]
         for address, numbers in self._by_leader(view, name, left).items():
-            request = client_pb2.DeleteRecordsRequest(
-                partitions=[
-                    client_pb2.DeleteRecordsPartition(topic_id=topic_id, partition=number, before_offset=cuts[number])
-                    for number in numbers
-                ]
-            )
-            timeout = min(deadline.left(), TRY_S)
-            response = self._channel.cluster.call(address, Client.DELETE_RECORDS, request, timeout=timeout)
-            first |= {a.partition: a.low_watermark for a in response.partitions if not a.error.code}
-            for partition in response.partitions:
-                raise_in_band(partition.error)
+            names = self._channel.cluster.names
+            asked = deletion_of_records(names, topic_id, {number: cuts[number] for number in numbers})
+            deleted = self._channel.cluster.exchange(address, asked, timeout=min(deadline.left(), TRY_S))
+            first |= {each.partition_index: each.low_watermark for each in deleted if not each.error_code}
+            for each in deleted:
+                raise_failed(each)
 
     # ---- waiting for the brokers -----------------------------------------------------------------------------------
 
@@ -263,7 +264,7 @@ class Topics:
             topic = view.topics.get(name)
             if topic is None or len(topic.partitions) < partitions or view.without_leader([name]):
                 return False
-            return not topic_id or topic.id == topic_id
+            return not any(topic_id) or topic.id == topic_id
 
         view = until_all(self._channel, [name], served, deadline, f"{name} is created")
         # Metadata shows what was decided; only a leader's response shows that it has opened the partition's log.
@@ -286,6 +287,57 @@ class Topics:
         return by_leader
 
 
+# ---- Kafka's messages ------------------------------------------------------------------------------------------------
+def creation(
+    topic: CreateTopicsRequest.CreatableTopic, *, dry_run: bool
+) -> Exchange[CreateTopicsResponse.CreatableTopicResult]:
+    """Ask for a new topic, or whether it could be created."""
+
+    def build(terms: Terms) -> CreateTopicsRequest:
+        return CreateTopicsRequest(topics=[topic], timeout_ms=terms.timeout_ms, validate_only=dry_run)
+
+    return Exchange(CREATE_TOPICS, build, lambda response: response.topics[0])
+
+
+def deletion(names: Iterable[str]) -> Exchange[Sequence[DeleteTopicsResponse.DeletableTopicResult]]:
+    """Ask for the deletion of these topics."""
+    topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+
+    def build(terms: Terms) -> DeleteTopicsRequest:
+        return DeleteTopicsRequest(topics=topics, timeout_ms=terms.timeout_ms)
+
+    return Exchange(DELETE_TOPICS, build, lambda response: response.responses)
+
+
+def growth(name: str, total: int, *, dry_run: bool) -> Exchange[CreatePartitionsResponse.CreatePartitionsTopicResult]:
+    """Ask for so many partitions of a topic, or whether it could have them."""
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
+
+    def build(terms: Terms) -> CreatePartitionsRequest:
+        return CreatePartitionsRequest(topics=[topic], timeout_ms=terms.timeout_ms, validate_only=dry_run)
+
+    return Exchange(CREATE_PARTITIONS, build, lambda response: response.results[0])
+
+
+def deletion_of_records(
+    names: TopicNames, topic_id: bytes, cuts: Mapping[int, int]
+) -> Exchange[Sequence[DeleteRecordsResponse.DeleteRecordsPartitionResult]]:
+    """Ask for the deletion of the records below an offset in each of these partitions."""
+
+    def build(terms: Terms) -> DeleteRecordsRequest:
+        new = DeleteRecordsRequest.DeleteRecordsPartition
+        partitions = [new(partition_index=number, offset=offset) for number, offset in cuts.items()]
+        # If another topic has the name by now, its records must not be deleted.
+        topic = DeleteRecordsRequest.DeleteRecordsTopic(name=names.name_of(topic_id), partitions=partitions)
+        return DeleteRecordsRequest(topics=[topic], timeout_ms=terms.timeout_ms)
+
+    def read(response: DeleteRecordsResponse) -> Sequence[DeleteRecordsResponse.DeleteRecordsPartitionResult]:
+        return [partition for topic in response.topics for partition in topic.partitions]
+
+    return Exchange(DELETE_RECORDS, build, read)
+
+
+# ---- what has to be right --------------------------------------------------------------------------------------------
 def leader_of(view: ClusterView, topic: TopicView, number: int) -> str:
     """Return the address of a partition's leader. Raises ConfigError, LEADER_NOT_AVAILABLE."""
     check_partition(topic, number)
@@ -330,20 +382,27 @@ def _new_topic(
     replicas: int | None,
     config: Mapping[str, object],
     assignments: Mapping[int, Sequence[int]],
-) -> controller_pb2.NewTopic:
+) -> CreateTopicsRequest.CreatableTopic:
     if assignments and (partitions is not None or replicas is not None):
         raise config_error(
             "assignments= can't be combined with partitions= or replicas=", hint="pass only assignments="
         )
-    return controller_pb2.NewTopic(
+    assignment, setting = CreateTopicsRequest.CreatableReplicaAssignment, CreateTopicsRequest.CreatableTopicConfig
+    return CreateTopicsRequest.CreatableTopic(
         name=name,
-        partitions=_DEFAULT if partitions is None else partitions,
+        num_partitions=_DEFAULT if partitions is None else partitions,
         replication_factor=_DEFAULT if replicas is None else replicas,
-        configs={key: config_text(key, value) for key, value in config.items()},
+        configs=[setting(name=key, value=config_text(key, value)) for key, value in config.items()],
         assignments=[
-            controller_pb2.ReplicaAssignment(partition=number, replicas=brokers)
-            for number, brokers in assignments.items()
+            assignment(partition_index=number, broker_ids=list(brokers)) for number, brokers in assignments.items()
         ],
+    )
+
+
+def _keys_move(name: str, count: int) -> str:
+    return (
+        f"records with a key may now go to another partition than before: {name} has {count} partitions now, so order "
+        "by key holds only from here on"
     )
 
 
@@ -361,7 +420,20 @@ def warn(owner: str, warnings: Iterable[str]) -> None:
         logger.warning("%s: %s", owner, warning)
 
 
+class Outcome(Protocol):
+    """A part of a response, for one topic, partition or resource."""
+
+    @property
+    def error_code(self) -> int: ...
+
+
+def raise_failed(part: Outcome) -> None:
+    """Raise the error that a part of a response has, if it has one."""
+    if part.error_code:
+        raise error_from_code(part.error_code, getattr(part, "error_message", "") or "")
+
+
 def raise_in_band(error: Error) -> None:
-    """Raise the error that a response carries for one topic, partition or resource, if it has one."""
+    """Raise the error that a response carries for one part of it, if it has one."""
     if error.code:
         raise error_from_code(error.code, error.message)

@@ -14,8 +14,8 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_each
-from ottla.client.any_broker import ask_any_broker, ask_broker
 from ottla.client.kafka.apis import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.settings import one_of
 from ottla.client.units import Duration
 from ottla.errors import ConfigError, ErrorCode, config_error, did_you_mean, error_from_code
@@ -155,27 +155,17 @@ class Users:
             self._channel.retried(partial(self._alter_one, change, deadline), deadline)
 
     def _alter_one(self, change: _Change, deadline: Deadline) -> None:
-        response = ask_any_broker(
-            self._channel.cluster,
-            ALTER_USER_SCRAM_CREDENTIALS,
-            lambda _: change,
-            AlterUserScramCredentialsResponse,
-            timeout=deadline.left(),
-        )
-        for result in response.results:
-            # A request that is repeated after a lost response finds nothing left to delete.
-            if result.error_code and not (change.deletions and result.error_code == ErrorCode.RESOURCE_NOT_FOUND):
-                raise error_from_code(result.error_code, result.error_message or "", of=f"user {result.user}")
+        def check(response: AlterUserScramCredentialsResponse) -> None:
+            for result in response.results:
+                # A request that is repeated after a lost response finds nothing left to delete.
+                if result.error_code and not (change.deletions and result.error_code == ErrorCode.RESOURCE_NOT_FOUND):
+                    raise error_from_code(result.error_code, result.error_message or "", of=f"user {result.user}")
+
+        asked = Exchange(ALTER_USER_SCRAM_CREDENTIALS, lambda _: change, check)
+        self._channel.cluster.exchange_any(asked, timeout=deadline.left())
 
     def _described(self, names: Sequence[str], deadline: Deadline) -> dict[str, UserInfo]:
-        response = ask_any_broker(
-            self._channel.cluster,
-            DESCRIBE_USER_SCRAM_CREDENTIALS,
-            lambda _: _describing(names),
-            DescribeUserScramCredentialsResponse,
-            timeout=deadline.left(),
-        )
-        return _found(response)
+        return self._channel.cluster.exchange_any(description(names), timeout=deadline.left())
 
     def _until_each(
         self, name: str, good: Callable[[Mapping[Mechanism, int]], bool], deadline: Deadline, done: str
@@ -183,15 +173,7 @@ class Users:
         """Wait until each broker's answer about the user is `good`."""
 
         def knows(address: str, timeout: float) -> bool:
-            response = ask_broker(
-                self._channel.cluster,
-                address,
-                DESCRIBE_USER_SCRAM_CREDENTIALS,
-                lambda _: _describing([name]),
-                DescribeUserScramCredentialsResponse,
-                timeout=timeout,
-            )
-            found = _found(response)
+            found = self._channel.cluster.exchange(address, description([name]), timeout=timeout)
             return good(found[name].iterations if name in found else {})
 
         until_each(self._channel, knows, deadline, done)
@@ -218,17 +200,16 @@ def _upsertion(name: str, password: Secret, mechanism: Mechanism, iterations: in
     return _Upsertion(name=name, mechanism=_CODES[mechanism], iterations=iterations, salt=salt, salted_password=salted)
 
 
-def _describing(names: Sequence[str]) -> DescribeUserScramCredentialsRequest:
+def description(names: Sequence[str]) -> Exchange[dict[str, UserInfo]]:
     """Ask for some users, or for all if `names` is empty. Apache Kafka 4.4 does not respond to a null list, which also
     means all."""
     users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in dict.fromkeys(names)]
-    return DescribeUserScramCredentialsRequest(users=users)
+    request = DescribeUserScramCredentialsRequest(users=users)
+    return Exchange(DESCRIBE_USER_SCRAM_CREDENTIALS, lambda _: request, _found)
 
 
 def _found(response: DescribeUserScramCredentialsResponse) -> dict[str, UserInfo]:
     """Return the users in a response, without those that it does not know. Raises any other error that it has."""
-    if response.error_code:
-        raise error_from_code(response.error_code, response.error_message or "")
     found: dict[str, UserInfo] = {}
     for result in response.results:
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:

@@ -21,6 +21,8 @@ from google.protobuf.message import Message
 
 from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all
 from ottla.client.guard import Guard
+from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.security.security import security_with
 from ottla.client.settings import DEFAULT_BOOTSTRAP
 from ottla.client.transport import Connection, Transport
@@ -85,6 +87,7 @@ class ClusterClient:
         self.view = ClusterView()
         self._bootstrap: Final = tuple(bootstrap)
         self._transport: Final = transport
+        self.names: Final[TopicNames] = getattr(transport, "names", None) or TopicNames()
         self._connect_timeout: Final = connect_timeout
         self._diagnose: Final = diagnose or partial(diagnose_address, security=security_with(transport))
         self.out_of_reach = False
@@ -131,6 +134,16 @@ class ClusterClient:
             method.name,
             lambda connection, timeout_s: connection.call(method, request, timeout=timeout_s),
             timeout=timeout,
+        )
+
+    def exchange(self, address: str, asked: Exchange[Found], *, timeout: float) -> Found:
+        """Send a request to one broker, and return what its response means. Raises the SDK's errors."""
+        return self.ask(address, lambda connection, left_s: connection.exchange(asked, timeout=left_s), timeout)
+
+    def exchange_any(self, asked: Exchange[Found], *, timeout: float) -> Found:
+        """Send a request that any broker can answer, and return what its response means. Raises like `ask_any`."""
+        return self.ask_any(
+            asked.api.name, lambda connection, left_s: connection.exchange(asked, timeout=left_s), timeout=timeout
         )
 
     def ask_any(self, name: str, ask: Callable[[Connection, float], Found], *, timeout: float) -> Found:

@@ -7,15 +7,14 @@ are described by their Metadata alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from collections.abc import Collection
+from typing import Final, NamedTuple, TypeVar
 
-from ottla.client.any_broker import Response, ask_any_broker
 from ottla.client.cluster import ClusterClient
-from ottla.client.kafka.apis import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS, Api
+from ottla.client.kafka.apis import DESCRIBE_CLUSTER, DESCRIBE_TOPIC_PARTITIONS
+from ottla.client.kafka.exchange import Exchange
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.host_port import HostPort
-from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -24,6 +23,8 @@ from ottla_core.kafka.messages import (
 )
 from ottla_core.model import TopicPartition
 from ottla_proto import client_pb2 as pb
+
+T = TypeVar("T")
 
 _NO_CONTROLLER: Final = -1
 
@@ -38,14 +39,16 @@ class EligibleLeaders(NamedTuple):
 def describe_cluster(cluster: ClusterClient, *, timeout: float) -> pb.MetadataResponse | None:
     """Return the cluster without topics. None means that the broker does not serve the request."""
 
-    def request(version: int) -> DescribeClusterRequest:
-        return DescribeClusterRequest(include_fenced_brokers=True)
+    return _if_served(cluster, description_of_cluster(), timeout)
 
-    response = _ask(cluster, DESCRIBE_CLUSTER, request, DescribeClusterResponse, timeout)
-    if response is None:
-        return None
-    if response.error_code:
-        raise error_from_code(response.error_code, response.error_message or "")
+
+def description_of_cluster() -> Exchange[pb.MetadataResponse]:
+    """Ask for the cluster without topics."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    return Exchange(DESCRIBE_CLUSTER, lambda _: request, _described)
+
+
+def _described(response: DescribeClusterResponse) -> pb.MetadataResponse:
     described = pb.MetadataResponse(cluster_id=response.cluster_id, brokers=map(_broker, response.brokers))
     if controller := _controller(response):
         described.controller.CopyFrom(controller)
@@ -61,33 +64,48 @@ def eligible_leaders(
     found: dict[TopicPartition, EligibleLeaders] = {}
     cursor: DescribeTopicPartitionsRequest.Cursor | None = None
 
-    def request(version: int) -> DescribeTopicPartitionsRequest:
-        names = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)]
-        return DescribeTopicPartitionsRequest(topics=names, cursor=cursor)
-
     while (left_s := until - cluster.clock.monotonic()) > 0:
-        response = _ask(cluster, DESCRIBE_TOPIC_PARTITIONS, request, DescribeTopicPartitionsResponse, left_s)
-        if response is None:
+        part = _if_served(cluster, description_of_leaders(topics, cursor), left_s)
+        if part is None:
             return {}
-        for topic in response.topics:
-            for each in topic.partitions:
-                leaders = EligibleLeaders(tuple(each.eligible_leader_replicas or ()), tuple(each.last_known_elr or ()))
-                if any(leaders):
-                    found[TopicPartition(topic.name or "", each.partition_index)] = leaders
-        if response.next_cursor is None:
+        more, cursor = part
+        found |= more
+        if cursor is None:
             return found
-        cursor = DescribeTopicPartitionsRequest.Cursor(
-            topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
-        )
     raise error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"the brokers described no more topics within {timeout:g} s")
 
 
-def _ask(
-    cluster: ClusterClient, api: Api, request: Callable[[int], Message], response: type[Response], timeout: float
-) -> Response | None:
-    """Return the response of some broker, or None if the broker does not serve the request."""
+def description_of_leaders(
+    topics: Collection[str], cursor: DescribeTopicPartitionsRequest.Cursor | None
+) -> Exchange[tuple[dict[TopicPartition, EligibleLeaders], DescribeTopicPartitionsRequest.Cursor | None]]:
+    """Ask for the eligible leaders of topics from the cursor on, of all topics if none are named. The response also
+    says where the next one begins."""
+    names = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)]
+    request = DescribeTopicPartitionsRequest(topics=names, cursor=cursor)
+    return Exchange(DESCRIBE_TOPIC_PARTITIONS, lambda _: request, _eligible)
+
+
+def _eligible(
+    response: DescribeTopicPartitionsResponse,
+) -> tuple[dict[TopicPartition, EligibleLeaders], DescribeTopicPartitionsRequest.Cursor | None]:
+    """Return the eligible leaders in a response, and where the next one begins."""
+    found: dict[TopicPartition, EligibleLeaders] = {}
+    for topic in response.topics:
+        for each in topic.partitions:
+            leaders = EligibleLeaders(tuple(each.eligible_leader_replicas or ()), tuple(each.last_known_elr or ()))
+            if any(leaders):
+                found[TopicPartition(topic.name or "", each.partition_index)] = leaders
+    if (following := response.next_cursor) is None:
+        return found, None
+    return found, DescribeTopicPartitionsRequest.Cursor(
+        topic_name=following.topic_name, partition_index=following.partition_index
+    )
+
+
+def _if_served(cluster: ClusterClient, asked: Exchange[T], timeout: float) -> T | None:
+    """Return what the response of some broker means, or None if the broker does not serve the request."""
     try:
-        return ask_any_broker(cluster, api, request, response, timeout=timeout)
+        return cluster.exchange_any(asked, timeout=timeout)
     except OttlaError as error:
         if error.code == ErrorCode.UNSUPPORTED_VERSION:
             return None

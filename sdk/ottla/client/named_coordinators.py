@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from ottla.client.any_broker import ask_any_broker
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import FIND_COORDINATOR
+from ottla.client.kafka.exchange import Exchange, Terms
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
@@ -35,7 +35,6 @@ class NamedCoordinators:
     def __init__(self, cluster: ClusterClient, kind: str) -> None:
         self._cluster: Final = cluster
         self._kind: Final = kind
-        self._key_type: Final = _KEY_TYPES[kind]
         self._known: dict[str, str] = {}
 
     def find(self, names: Collection[str], *, timeout: float) -> dict[str, str]:
@@ -86,15 +85,21 @@ class NamedCoordinators:
             )
 
     def _find(self, names: Collection[str], timeout: float) -> dict[str, str]:
-        def spelled(version: int) -> FindCoordinatorRequest:
-            if version >= _SEVERAL_FROM:
-                return FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=list(names))
-            if len(names) > 1:
-                reason = "a request for several coordinators needs version 4 of FindCoordinator"
-                raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
-            return FindCoordinatorRequest(key_type=self._key_type, key=next(iter(names)))
+        return self._cluster.exchange_any(search(self._kind, names), timeout=timeout)
 
-        response = ask_any_broker(self._cluster, FIND_COORDINATOR, spelled, FindCoordinatorResponse, timeout=timeout)
+
+def search(kind: str, names: Collection[str]) -> Exchange[dict[str, str]]:
+    """Ask for the addresses of the coordinators of these names. Those that have none at the moment are left out."""
+
+    def build(terms: Terms) -> FindCoordinatorRequest:
+        if terms.version >= _SEVERAL_FROM:
+            return FindCoordinatorRequest(key_type=_KEY_TYPES[kind], coordinator_keys=list(names))
+        if len(names) > 1:
+            reason = "a request for several coordinators needs version 4 of FindCoordinator"
+            raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, reason)
+        return FindCoordinatorRequest(key_type=_KEY_TYPES[kind], key=next(iter(names)))
+
+    def read(response: FindCoordinatorResponse) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, coordinator in _coordinators(response, names):
             if coordinator.error_code == ErrorCode.NONE:
@@ -102,6 +107,8 @@ class NamedCoordinators:
             elif coordinator.error_code not in _NONE_AT_THE_MOMENT:
                 raise error_from_code(coordinator.error_code, coordinator.error_message or "")
         return found
+
+    return Exchange(FIND_COORDINATOR, build, read, takes_errors=True)
 
 
 def _coordinators(

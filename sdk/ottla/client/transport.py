@@ -11,13 +11,13 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.exchange import Exchange
 from ottla.errors import OttlaError
-from ottla_core.kafka.message import Message as KafkaMessage
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
 Sent = TypeVar("Sent", bound=Message, contravariant=True)
 
 
@@ -45,11 +45,11 @@ class Connection(Protocol):
         """Make a unary call, and return the response as it is, possibly with an error in it."""
         ...
 
-    def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
-        """Send a message of Kafka's for which no contract of ours has a method, and return the response.
+    def exchange(self, asked: Exchange[T], *, timeout: float) -> T:
+        """Send a request, and return what its response means.
 
-        `request` builds the message for the version that is used. Raises UNSUPPORTED_VERSION if the broker does not
-        serve the API, and OttlaError of the transport.
+        Raises OttlaError, of the transport or from the response: UNSUPPORTED_VERSION if the broker does not serve the
+        API.
         """
         ...
 

@@ -18,7 +18,7 @@ from threading import Condition
 from time import monotonic
 from typing import Any, Final
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla.fakes.scripted_group import ScriptedGroups
 from ottla.fakes.scripted_line import Break, Hang, Hold, Reject, ScriptedTransport, Step
 from ottla.fakes.scripted_log import ScriptedLog
@@ -108,12 +108,12 @@ class ScriptedCluster:
             for partition in [partition for partition in self.logs if partition.topic == name]:
                 del self.logs[partition], self.leaders[partition]
 
-    def will(self, api: Api | Method[Any, Any], *steps: Step | None) -> None:
+    def will(self, api: AnyApi | Method[Any, Any], *steps: Step | None) -> None:
         """Script the results of the next requests of an API, or of a private call; None is a success."""
         with self.changed:
             self._steps.setdefault(_name_of(api), deque()).extend(steps)
 
-    def forget(self, api: Api | Method[Any, Any]) -> None:
+    def forget(self, api: AnyApi | Method[Any, Any]) -> None:
         """Drop the steps that were not taken."""
         with self.changed:
             self._steps.pop(_name_of(api), None)
@@ -182,12 +182,12 @@ class ScriptedCluster:
         """The finalized features of the cluster."""
         return {"transaction.version": self.transactions.version}
 
-    def version(self, api: Api) -> int:
+    def version(self, api: AnyApi) -> int:
         """The highest version of an API that the brokers serve, -1 if they do not serve it."""
         served = (*_OF_BROKERS, *self.transactions.served, *self.groups.served)
         return self.versions.get(api.name, api.versions[-1]) if issubclass(api.request, served) else -1
 
-    def take_step(self, address: str, api: Api, request: Message) -> Step | None:
+    def take_step(self, address: str, api: AnyApi, request: Message) -> Step | None:
         """Note a request, and return its step."""
         with self.changed:
             self.seen.append((address, stated(request)))
@@ -195,7 +195,9 @@ class ScriptedCluster:
             steps = self._steps.get(api.name)
             return steps.popleft() if steps else None
 
-    def respond(self, address: str, api: Api, version: int, request: Message, is_over: Callable[[], bool]) -> Message:
+    def respond(
+        self, address: str, api: AnyApi, version: int, request: Message, is_over: Callable[[], bool]
+    ) -> Message:
         """The response of a broker that works. It may have to wait, which ends when `is_over`."""
         transaction_version = TRANSACTIONS_V2 if version >= api.transactions_v2_from else TRANSACTIONS_V1
         with self.changed:
@@ -226,7 +228,7 @@ class ScriptedCluster:
             self.changed.notify_all()
             return response
 
-    def rejection(self, address: str, api: Api, version: int, request: Message, step: Reject) -> Message:
+    def rejection(self, address: str, api: AnyApi, version: int, request: Message, step: Reject) -> Message:
         """The response that rejects a request, or each of its partitions."""
         if isinstance(request, FetchRequest):
             with self.changed:
@@ -436,7 +438,7 @@ _OF_BROKERS: Final = (
 )
 
 
-def _name_of(api: Api | Method[Any, Any]) -> str:
+def _name_of(api: AnyApi | Method[Any, Any]) -> str:
     """Return the name by which steps are kept: that of an API, or of a private call."""
     return f"{api.service}.{api.name}" if isinstance(api, Method) else api.name
 

@@ -13,7 +13,7 @@ from threading import Condition, Thread
 from time import monotonic
 from typing import Any, Final, Protocol
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla.client.kafka.call import Answered, Call, Ended, Failed, Written
 from ottla.client.kafka.frames import LENGTH_BYTES
 from ottla.client.kafka.lines import Waiter
@@ -66,13 +66,13 @@ class Brokers(Protocol):
 
     @property
     def features(self) -> Mapping[str, int]: ...
-    def version(self, api: Api) -> int: ...
+    def version(self, api: AnyApi) -> int: ...
     def until(self, condition: Callable[[], bool], timeout: float) -> None: ...
-    def take_step(self, address: str, api: Api, request: Message) -> Step | None: ...
+    def take_step(self, address: str, api: AnyApi, request: Message) -> Step | None: ...
     def respond(
-        self, address: str, api: Api, version: int, request: Message, is_over: Callable[[], bool]
+        self, address: str, api: AnyApi, version: int, request: Message, is_over: Callable[[], bool]
     ) -> Message: ...
-    def rejection(self, address: str, api: Api, version: int, request: Message, step: Reject) -> Message: ...
+    def rejection(self, address: str, api: AnyApi, version: int, request: Message, step: Reject) -> Message: ...
 
 
 class ScriptedTransport:
@@ -80,10 +80,10 @@ class ScriptedTransport:
 
     def __init__(self, cluster: Brokers) -> None:
         self._cluster: Final = cluster
-        self._names: Final = TopicNames()
+        self.names: Final = TopicNames()
 
     def __call__(self, address: str) -> KafkaPeer:
-        return KafkaPeer(ScriptedAddress(self._cluster, address), self._names)
+        return KafkaPeer(ScriptedAddress(self._cluster, address), self.names)
 
 
 class ScriptedAddress:
@@ -106,7 +106,7 @@ class ScriptedAddress:
         return line
 
     def ask(
-        self, api: Api, request: Callable[[int], Message], *, timeout: float, size_bytes: int = 0
+        self, api: AnyApi, request: Callable[[int], Message], *, timeout: float, size_bytes: int = 0
     ) -> tuple[Message, Answered[Any]]:
         cluster = self._cluster
         call: Call[Waiter] = Call(api, request, _ignore, self.now + timeout, size_bytes)
@@ -269,7 +269,7 @@ def arrived(cluster: Brokers, call: Call[Any]) -> tuple[int, Message]:
     return version, codec.decode(call.api.request, body, version)
 
 
-def frame_of(api: Api, version: int, response: Message) -> bytes:
+def frame_of(api: AnyApi, version: int, response: Message) -> bytes:
     """Return the frame of a response. Its length and its correlation id are not read."""
     header = codec.encode(ResponseHeader(correlation_id=0), api.response_header(version))
     return bytes(LENGTH_BYTES) + header + codec.encode(response, version, private=True)

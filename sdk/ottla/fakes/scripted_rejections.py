@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
@@ -34,7 +34,7 @@ _SEVERAL_GROUPS_FROM: Final = 8
 _SEVERAL_COORDINATORS_FROM: Final = 4
 
 
-def rejection(api: Api, version: int, request: Message, code: int, message: str) -> Message:
+def rejection(api: AnyApi, version: int, request: Message, code: int, message: str) -> Message:
     """Return the response with this error: for the whole request if its response has a field for that, and otherwise
     for each of its parts. Raises OttlaError if a response can't have it."""
     parts = _of_parts(version, request, code, message)
@@ -44,7 +44,8 @@ def rejection(api: Api, version: int, request: Message, code: int, message: str)
     known = {name: value for name, value in fields.items() if name in api.response.__slots__}
     if "error_code" not in known:
         raise OttlaError(ErrorCode.INVALID_REQUEST, f"a response to {api.name} has no error")
-    return api.response(**known)
+    response: Message = api.response(**known)
+    return response
 
 
 def _of_parts(version: int, request: Message, code: int, message: str) -> Message | None:

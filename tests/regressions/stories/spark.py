@@ -24,8 +24,8 @@ STORIES = (
         "spark-sizes-of-all-logs",
         "With `maxBytesPerTrigger` each micro-batch asked each broker for the sizes of all its logs",
         instead_of(
-            "ottla.client.kafka.translations.log_dirs:DescribeLogDirsTranslation.request",
-            lambda original, self, request, terms: original(self, type(request)(), terms),
+            "pyspark_ottla.cluster:SourcePartitions._log_dirs",
+            lambda original, self, address, partitions: original(self, address, None),
         ),
     ),
     Story(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from cli_fakes import TOPIC, FakeAdmin, Log, ottla
 
-from ottla.admin.admin import BrokerInfo, LogDirInfo
+from ottla.admin.admin import BrokerInfo
+from ottla.client.log_dirs import LogDirInfo
 from ottla_cli.commands import cluster
 from ottla_core.model import TopicPartition
 

@@ -10,9 +10,10 @@ import pytest
 from cli_fakes import FakeAdmin, Log, ottla
 from cli_groups import FakeGroups
 
-from ottla.admin.admin import BrokerInfo, LogDirInfo
+from ottla.admin.admin import BrokerInfo
 from ottla.admin.group_info import ShardStatus
 from ottla.admin.replica_verification import ReplicaCheck
+from ottla.client.log_dirs import LogDirInfo
 from ottla.errors import ErrorCode, error_from_code
 from ottla.machines.comparisons.replicas import BatchSeen, Difference
 from ottla_cli.commands import doctor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla.client.kafka.frames import response_in
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
@@ -25,7 +25,7 @@ class Call(Generic[Waiter]):
     that is not `answered` (a Produce with acks=0) ends when it has been written. The connection sets its `number`.
     """
 
-    api: Api
+    api: AnyApi
     request: Callable[[int], Message]
     waiter: Waiter
     deadline: float

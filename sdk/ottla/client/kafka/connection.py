@@ -28,7 +28,7 @@ import struct
 from enum import Enum
 from typing import Any, Final, Generic
 
-from ottla.client.kafka.apis import API_VERSIONS, Api
+from ottla.client.kafka.apis import API_VERSIONS, AnyApi
 from ottla.client.kafka.call import Answered, Call, Ended, Failed, Waiter, Written
 from ottla.client.kafka.calls import WRITE_BYTES, Calls
 from ottla.client.kafka.frames import FrameReader, request_frame, response_in
@@ -319,7 +319,7 @@ class KafkaConnection(Generic[Waiter]):
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=self._software_version)
         self._ask(API_VERSIONS, version, request)
 
-    def _ask(self, api: Api, version: int, request: Message) -> None:
+    def _ask(self, api: AnyApi, version: int, request: Message) -> None:
         """Make a call of the connection itself. It is written behind what is being written, and before what waits."""
         self._own = Call(api, lambda _: request, None, NEVER)
         self._calls.add(self._own)

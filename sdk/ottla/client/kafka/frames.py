@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import RequestHeader, ResponseHeader
@@ -18,7 +18,7 @@ HEAD_BYTES: Final = 8
 """A length and a correlation id: whether a frame is welcome can be decided once these bytes are there."""
 
 
-def request_frame(api: Api, version: int, correlation_id: int, client_id: str, request: Message) -> list[bytes]:
+def request_frame(api: AnyApi, version: int, correlation_id: int, client_id: str, request: Message) -> list[bytes]:
     """Return the frame of a request in two pieces, so that records need not be copied into one. Raises
     UnencodableError."""
     header = codec.encode(
@@ -31,10 +31,11 @@ def request_frame(api: Api, version: int, correlation_id: int, client_id: str, r
     return [_LENGTH.pack(len(header) + len(body)) + header, body]
 
 
-def response_in(api: Api, version: int, frame: bytes) -> Message:
+def response_in(api: AnyApi, version: int, frame: bytes) -> Message:
     """Return the message in the frame of a response. Raises MalformedError."""
     _, at = codec.decode_at(ResponseHeader, frame, api.response_header(version), LENGTH_BYTES)
-    return codec.decode_at(api.response, frame, version, at)[0]
+    message: Message = codec.decode_at(api.response, frame, version, at)[0]
+    return message
 
 
 class FrameReader:

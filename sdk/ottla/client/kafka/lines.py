@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla.client.kafka.call import Answered, Call, Ended
 from ottla.errors import OttlaError
 from ottla_core.kafka.message import Message
@@ -61,7 +61,7 @@ class Lines(Protocol):
         ...
 
     def ask(
-        self, api: Api, request: Callable[[int], Message], *, timeout: float, size_bytes: int = 0
+        self, api: AnyApi, request: Callable[[int], Message], *, timeout: float, size_bytes: int = 0
     ) -> tuple[Message, Answered[Any]]:
         """Make a call and wait for its response. `request` builds the message for a version, and `size_bytes` is its
         approximate size. Return the message of the response, and the response as it came. Raises OttlaError."""

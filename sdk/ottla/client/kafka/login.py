@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE, Api
+from ottla.client.kafka.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE, AnyApi
 from ottla.client.kafka.sasl.conversation import Conversation, not_authenticated
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
@@ -43,7 +43,7 @@ class Login:
         self._conversation: Final = conversation
         self._next: bytes | None = None
 
-    def request(self) -> tuple[Api, Message]:
+    def request(self) -> tuple[AnyApi, Message]:
         """Return the next request."""
         if self._next is None:
             return SASL_HANDSHAKE, SaslHandshakeRequest(mechanism=self._conversation.mechanism)

@@ -14,8 +14,9 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from ottla.client.kafka.apis import FETCH, Api
+from ottla.client.kafka.apis import FETCH
 from ottla.client.kafka.call import Answered, Call, Ended, Failed
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.kafka.lines import Lines, OpenLine, Waiter
 from ottla.client.kafka.translations.fetch import FetchSession
 from ottla.client.kafka.translations.table import translation_of, translations_of
@@ -29,6 +30,7 @@ from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
 
 _GRACE_S: Final = 1.0
 """At the timeout of a call, the broker answers with an error: this is the time for that response to arrive."""
@@ -61,10 +63,11 @@ class KafkaPeer:
         )
         return translated.response(message, answered)
 
-    def exchange(self, api: Api, request: Callable[[int], KafkaMessage], *, timeout: float) -> KafkaMessage:
-        """Make a call in Kafka's own messages, for which no contract has a method. `request` builds the message for a
-        version. Raises OttlaError."""
-        return self._address.ask(api, request, timeout=timeout)[0]
+    def exchange(self, asked: Exchange[T], *, timeout: float) -> T:
+        """Send a request, and return what its response means. Raises OttlaError."""
+        build = asked.builder(timeout)
+        message, _ = self._address.ask(asked.api, build, timeout=timeout, size_bytes=asked.size_bytes)
+        return asked.result(message, self._address.address)
 
     def open_stream(
         self,

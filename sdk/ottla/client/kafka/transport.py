@@ -27,7 +27,7 @@ class KafkaTransport:
         self.security: Final = security
         tls = None if security.tls is None else security.tls.context()
         self._network: Final = Network(client_id, VERSION, SystemClock(), Protection(tls, security.login))
-        self._names: Final = TopicNames()
+        self.names: Final = TopicNames()
 
     def __call__(self, address: str) -> KafkaPeer:
-        return KafkaPeer(Address(address, self._network), self._names)
+        return KafkaPeer(Address(address, self._network), self.names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import ApiVersionsResponse
 
@@ -28,7 +28,7 @@ class Versions:
         }
         self.features: Final[Mapping[str, int]] = {each.name: each.max_version_level for each in features}
 
-    def highest_common(self, api: Api) -> int | None:
+    def highest_common(self, api: AnyApi) -> int | None:
         """Return the highest version that both sides know, or None if there is none."""
         served = self._served.get(api.key)
         if served is None:
@@ -36,7 +36,7 @@ class Versions:
         highest = min(served[-1], api.versions[-1])
         return highest if highest >= max(served[0], api.versions[0]) else None
 
-    def choose(self, api: Api) -> int:
+    def choose(self, api: AnyApi) -> int:
         """Return the highest version that both sides know. Raises OttlaError with UNSUPPORTED_VERSION."""
         version = self.highest_common(api)
         if version is not None:

@@ -14,8 +14,9 @@ from ottla.admin.transaction_info import ActiveProducer, OpenTransaction, Partit
 from ottla.admin.transactions import Transactions
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
+from ottla_core.kafka.messages import CreatePartitionsResponse
 from ottla_core.model import TopicId, TopicPartition
-from ottla_proto import broker_pb2, client_pb2, controller_pb2, txn_pb2
+from ottla_proto import broker_pb2, client_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Group
 
@@ -53,9 +54,10 @@ class Channel:
     def deadline(self, timeout: Any) -> Any:
         return SimpleNamespace(left=lambda: 1.0)
 
-    def call_controller(self, *_: Any) -> Any:
-        error = Error(code=ErrorCode.INVALID_PARTITIONS, message="it already has 3 partitions")
-        result = controller_pb2.CreatePartitionsResponse(topics=[{"name": "t", "error": error}])
+    def exchange(self, *_: Any) -> Any:
+        result = CreatePartitionsResponse.CreatePartitionsTopicResult(
+            name="t", error_code=ErrorCode.INVALID_PARTITIONS, error_message="it already has 3 partitions"
+        )
         return SimpleNamespace(response=result, repeated=self._repeated)
 
 

@@ -6,48 +6,29 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from answering import AnsweringBrokers
 
 import ottla
-from ottla_proto import client_pb2 as pb
-from ottla_proto import controller_pb2
+from ottla.client.kafka.apis import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
+from ottla_core.kafka.messages import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_proto.common_pb2 import ShardsResponse
-from ottla_proto.contracts import Group, Method
+from ottla_proto.contracts import Group
 
 
-class Brokers:
-    """Brokers 0 and 1. Broker 0 is named as the controller. `called` has the calls, except those for metadata."""
-
-    def __init__(self, **answers: Any) -> None:
-        self.called: list[tuple[str, Method[Any, Any], Any]] = []
-        self._answers = answers
-
-    def connect(self, address: str) -> Any:
-        return _Connection(self, address)
-
-    def call(self, address: str, method: Method[Any, Any], request: Any) -> Any:
-        if isinstance(request, pb.MetadataRequest):
-            brokers = [pb.BrokerNode(id=n, address=f"b{n}:1") for n in range(2)]
-            return pb.MetadataResponse(brokers=brokers, controller=pb.ControllerNode(address="b0:1"))
-        self.called.append((address, method, request))
-        return self._answers[method.name]
-
-
-class _Connection:
-    def __init__(self, brokers: Brokers, address: str) -> None:
-        self._brokers = brokers
-        self._address = address
-
-    def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
-        return self._brokers.call(self._address, method, request)
-
-    def close(self) -> None: ...
-
-
-def brokers_of_configs() -> Brokers:
-    resource = controller_pb2.ConfigResource(type=controller_pb2.CONFIG_RESOURCE_BROKER, name="1")
-    described = controller_pb2.DescribeConfigsResponse(resources=[controller_pb2.ConfigsDescribed(resource=resource)])
-    altered = controller_pb2.AlterConfigsResponse(resources=[controller_pb2.ConfigsAlterResult(resource=resource)])
-    return Brokers(DescribeConfigs=described, AlterConfigs=altered)
+def brokers_of_configs() -> AnsweringBrokers:
+    described = DescribeConfigsResponse.DescribeConfigsResult(error_message=None)
+    altered = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(error_message=None)
+    answers = {
+        DESCRIBE_CONFIGS.name: DescribeConfigsResponse(results=[described]),
+        INCREMENTAL_ALTER_CONFIGS.name: IncrementalAlterConfigsResponse(responses=[altered]),
+    }
+    return AnsweringBrokers(answers, brokers=2)
 
 
 @pytest.mark.parametrize(
@@ -69,17 +50,18 @@ def test_a_call_about_a_broker_goes_to_that_broker(
     brokers = brokers_of_configs()
     with ottla.Admin("b0:1", request_timeout=1, _transport=brokers.connect) as admin:
         call(admin.configs, **place)
-    assert [address for address, *_ in brokers.called] == [called]
+    kinds = DescribeConfigsRequest | IncrementalAlterConfigsRequest
+    assert [address for address, _, request in brokers.asked if isinstance(request, kinds)] == [called]
 
 
 def test_a_broker_knows_all_shards() -> None:
     shards = ShardsResponse()
     shards.shards.add(shard=1, phase="serving", coordinator=5, next_offset=7, for_ms=1500)
     shards.shards.add(shard=0, phase="unowned", coordinator=-1)
-    brokers = Brokers(Shards=shards)
+    brokers = AnsweringBrokers({"Group.Shards": OttlaCallResponse(body=shards.SerializeToString())})
     with ottla.Admin("b0:1", request_timeout=1, _transport=brokers.connect) as admin:
         unowned, served = admin.groups.shards()
-    assert [method for _, method, _ in brokers.called] == [Group.SHARDS]
+    assert [call.method for call in brokers.requests(OttlaCallRequest)] == [Group.SHARDS.path]
     assert (unowned.shard, unowned.phase, unowned.coordinator, unowned.next_offset) == (0, "unowned", None, None)
     assert (served.shard, served.phase, served.coordinator, served.seconds) == (1, "serving", 5, 1.5)
     assert (served.next_offset, unowned.is_good, served.is_good) == (7, False, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,9 +11,8 @@ import pytest
 
 import ottla
 from ottla.admin.group_info import HeldPartitions
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.exchange import Exchange
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.kafka_formats.consumer_protocol import (
     MemberAssignment,
@@ -80,10 +79,11 @@ class _Connection:
             raise OttlaError(answer.error.code, answer.error.message)
         return answer
 
-    def exchange(self, api: Api, request: Callable[[int], Message], *, timeout: float) -> Message:
-        find = request(api.versions[-1])
+    def exchange(self, asked: Exchange[Any], *, timeout: float) -> Any:
+        find = asked.builder(timeout)(asked.api.versions[-1])
         assert isinstance(find, FindCoordinatorRequest)
-        return FindCoordinatorResponse(coordinators=[*map(self.cluster.coordinator_of, find.coordinator_keys)])
+        coordinators = [*map(self.cluster.coordinator_of, find.coordinator_keys)]
+        return asked.result(FindCoordinatorResponse(coordinators=coordinators), self.address)
 
     def close(self) -> None: ...
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -12,7 +11,7 @@ from images import image_of
 
 import ottla
 from ottla.client.cluster import ClusterClient
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.kafka_descriptions import EligibleLeaders, describe_cluster, eligible_leaders
 from ottla.errors import ErrorCode, OttlaError
 from ottla_broker.kafka.handlers import describe_cluster as handler
@@ -45,13 +44,15 @@ class OneBroker:
     def __call__(self, address: str) -> Any:
         return self
 
-    def exchange(self, api: Api, spelled: Callable[[int], Message], *, timeout: float) -> Message:
-        version = api.versions[-1]
-        self.asked.append(codec.decode(api.request, codec.encode(spelled(version), version), version))
+    def exchange(self, asked: Exchange[Any], *, timeout: float) -> Any:
+        api, version = asked.api, asked.api.versions[-1]
+        request = asked.builder(timeout)(version)
+        self.asked.append(codec.decode(api.request, codec.encode(request, version), version))
         answer = self._answers.pop(0)
         if isinstance(answer, OttlaError):
             raise answer
-        return codec.decode(api.response, codec.encode(answer, version, private=self._private), version)
+        response = codec.decode(api.response, codec.encode(answer, version, private=self._private), version)
+        return asked.result(response, "b0:1")
 
     def close(self) -> None:
         pass
@@ -137,9 +138,9 @@ class EndlessBroker(OneBroker):
         super().__init__(*[page("a", then=("a", 0))] * 20)
         self._clock: Final = clock
 
-    def exchange(self, api: Api, spelled: Callable[[int], Message], *, timeout: float) -> Message:
+    def exchange(self, asked: Exchange[Any], *, timeout: float) -> Any:
         self._clock.now += 0.3
-        return super().exchange(api, spelled, timeout=timeout)
+        return super().exchange(asked, timeout=timeout)
 
 
 # ---- eligible leaders ------------------------------------------------------------------------------------------------

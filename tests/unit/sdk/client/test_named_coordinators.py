@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from ottla.client import named_coordinators
 from ottla.client.cluster import ClusterClient
 from ottla.client.coordinators import Coordinators
-from ottla.client.kafka.apis import FIND_COORDINATOR, Api
+from ottla.client.kafka.apis import FIND_COORDINATOR
+from ottla.client.kafka.exchange import Exchange
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka import codec
-from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla_core.routing import GROUP, TXN
 from ottla_proto import client_pb2
@@ -42,10 +41,11 @@ class Broker:
         self._brokers = brokers
         self._address = address
 
-    def exchange(self, api: Api, spelled: Callable[[int], Message], *, timeout: float) -> Message:
-        assert (api, timeout > 0) == (FIND_COORDINATOR, True)
+    def exchange(self, asked: Exchange[Any], *, timeout: float) -> Any:
+        assert (asked.api, timeout > 0) == (FIND_COORDINATOR, True)
         version = self._brokers.version
-        request = codec.decode(FindCoordinatorRequest, codec.encode(spelled(version), version), version)
+        body = codec.encode(asked.builder(timeout)(version), version)
+        request = codec.decode(FindCoordinatorRequest, body, version)
         names = list(request.coordinator_keys) if version >= 4 else [request.key]
         self._brokers.asked.append((request.key_type, names))
         found = {name: self._found(self._brokers.coordinators.get(name, 15)) for name in names}
@@ -54,7 +54,7 @@ class Broker:
             response = FindCoordinatorResponse(coordinators=coordinators)
         else:
             response = FindCoordinatorResponse(**found[names[0]])
-        return codec.decode(FindCoordinatorResponse, codec.encode(response, version), version)
+        return asked.result(codec.decode(FindCoordinatorResponse, codec.encode(response, version), version), "b0:1")
 
     def _found(self, known: str | int) -> dict[str, Any]:
         if isinstance(known, int):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Final
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla.client.kafka.call import Answered, Call
 from ottla.client.kafka.lines import Waiter
 from ottla.client.kafka.sockets.line import Line
@@ -52,7 +52,7 @@ class Address:
             return self._open(on_ended)
 
     def ask(
-        self, api: Api, request: Callable[[int], Message], *, timeout: float, size_bytes: int = 0
+        self, api: AnyApi, request: Callable[[int], Message], *, timeout: float, size_bytes: int = 0
     ) -> tuple[Message, Answered[Any]]:
         """Make a call and wait for its response. `request` builds the message for a version, and `size_bytes` is its
         approximate size. Return the message of the response, and the response as it came. Raises OttlaError."""

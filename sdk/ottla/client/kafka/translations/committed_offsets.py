@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
+from ottla.client.grouping import grouped
 from ottla.client.kafka.translations.errors import error_of
-from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import OffsetCommitResponse, TxnOffsetCommitResponse

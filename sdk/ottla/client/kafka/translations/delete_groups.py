@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import DELETE_GROUPS, Api
+from ottla.client.kafka.apis import DELETE_GROUPS, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla_proto import group_pb2 as pb
@@ -14,7 +14,7 @@ from ottla_proto.common_pb2 import Error
 class DeleteGroupsTranslation:
     """Translates the deletion of groups, with an outcome for each."""
 
-    api: Final[Api] = DELETE_GROUPS
+    api: Final[AnyApi] = DELETE_GROUPS
 
     def request(self, request: pb.DeleteGroupsRequest, terms: Terms) -> DeleteGroupsRequest:
         return DeleteGroupsRequest(groups_names=list(request.groups))

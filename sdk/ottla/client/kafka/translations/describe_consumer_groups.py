@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from ottla.client.kafka.apis import CONSUMER_GROUP_DESCRIBE, Api
+from ottla.client.kafka.apis import CONSUMER_GROUP_DESCRIBE, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE
@@ -24,7 +24,7 @@ _SPEAKS_CLASSIC: Final = 0
 class DescribeConsumerGroupsTranslation:
     """Translates a request to describe consumer groups, and its response."""
 
-    api: Final[Api] = CONSUMER_GROUP_DESCRIBE
+    api: Final[AnyApi] = CONSUMER_GROUP_DESCRIBE
 
     def request(self, request: pb.DescribeGroupsRequest, terms: Terms) -> ConsumerGroupDescribeRequest:
         return ConsumerGroupDescribeRequest(group_ids=list(request.groups))

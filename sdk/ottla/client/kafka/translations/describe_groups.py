@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import DESCRIBE_GROUPS, Api
+from ottla.client.kafka.apis import DESCRIBE_GROUPS, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import DescribeGroupsRequest, DescribeGroupsResponse
@@ -21,7 +21,7 @@ _DEAD: Final = "Dead"
 class DescribeGroupsTranslation:
     """Translates a request for what the coordinator knows of some groups."""
 
-    api: Final[Api] = DESCRIBE_GROUPS
+    api: Final[AnyApi] = DESCRIBE_GROUPS
 
     def request(self, request: pb.DescribeGroupsRequest, terms: Terms) -> DescribeGroupsRequest:
         return DescribeGroupsRequest(groups=list(request.groups))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH, Api
+from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH, AnyApi
 from ottla.client.kafka.translations.named_topics import NamedTopics
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
@@ -18,7 +18,7 @@ _CONSUMER: Final = -1
 class EpochEndsTranslation:
     """Translates a request for the offsets at which leader epochs end."""
 
-    api: Final[Api] = OFFSET_FOR_LEADER_EPOCH
+    api: Final[AnyApi] = OFFSET_FOR_LEADER_EPOCH
 
     def __init__(self) -> None:
         self._topics: Final = NamedTopics()

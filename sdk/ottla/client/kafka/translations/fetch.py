@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ottla.client.kafka.apis import FETCH, Api
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import FETCH, AnyApi
 from ottla.client.kafka.translations.fetched import Fetched, FetchedPartition
-from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.leaders import endpoints_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
@@ -77,7 +77,7 @@ class FetchSession:
 class FetchTranslation:
     """One fetch of a session, or one that stands alone."""
 
-    api: Final[Api] = FETCH
+    api: Final[AnyApi] = FETCH
 
     def __init__(self, session: FetchSession) -> None:
         self._session: Final = session

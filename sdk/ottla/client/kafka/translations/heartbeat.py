@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import HEARTBEAT, Api
+from ottla.client.kafka.apis import HEARTBEAT, AnyApi
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import HeartbeatRequest, HeartbeatResponse
@@ -15,7 +15,7 @@ from ottla_proto.common_pb2 import Error
 class HeartbeatTranslation:
     """Translates a heartbeat. The response says whether the member has to join again."""
 
-    api: Final[Api] = HEARTBEAT
+    api: Final[AnyApi] = HEARTBEAT
 
     def request(self, request: pb.HeartbeatRequest, terms: Terms) -> HeartbeatRequest:
         return HeartbeatRequest(

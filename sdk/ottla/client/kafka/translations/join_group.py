@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import JOIN_GROUP, Api
+from ottla.client.kafka.apis import JOIN_GROUP, AnyApi
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
@@ -20,7 +20,7 @@ _REASON_FROM: Final = 8
 class JoinGroupTranslation:
     """Translates a member's subscription. The leader gets the subscriptions of all members back."""
 
-    api: Final[Api] = JOIN_GROUP
+    api: Final[AnyApi] = JOIN_GROUP
 
     def request(self, request: pb.JoinRequest, terms: Terms) -> JoinGroupRequest:
         return JoinGroupRequest(

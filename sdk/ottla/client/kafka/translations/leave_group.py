@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import LEAVE_GROUP, Api
+from ottla.client.kafka.apis import LEAVE_GROUP, AnyApi
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import LeaveGroupRequest, LeaveGroupResponse
@@ -18,7 +18,7 @@ _REASON_FROM: Final = 5
 class LeaveGroupTranslation:
     """Translates the departure or removal of members, with an outcome for each."""
 
-    api: Final[Api] = LEAVE_GROUP
+    api: Final[AnyApi] = LEAVE_GROUP
 
     def request(self, request: pb.LeaveRequest, terms: Terms) -> LeaveGroupRequest:
         members = [

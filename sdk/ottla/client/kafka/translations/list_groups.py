@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import LIST_GROUPS, Api
+from ottla.client.kafka.apis import LIST_GROUPS, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import ListGroupsRequest, ListGroupsResponse
 from ottla_proto import group_pb2 as pb
@@ -18,7 +18,7 @@ from ottla_proto.common_pb2 import Error, ShardNumbers
 class ListGroupsTranslation:
     """Translates a request for the groups in some states."""
 
-    api: Final[Api] = LIST_GROUPS
+    api: Final[AnyApi] = LIST_GROUPS
 
     def request(self, request: pb.ListGroupsRequest, terms: Terms) -> ListGroupsRequest:
         return ListGroupsRequest(states_filter=list(request.states), types_filter=list(request.types))

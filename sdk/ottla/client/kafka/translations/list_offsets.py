@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from ottla.client.kafka.apis import LIST_OFFSETS, Api
+from ottla.client.kafka.apis import LIST_OFFSETS, AnyApi
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.named_topics import NamedTopics
 from ottla.client.kafka.translations.translation import Terms
@@ -23,7 +23,7 @@ _READ_COMMITTED: Final = 1
 class ListOffsetsTranslation:
     """Translates a request for the offsets at some timestamps."""
 
-    api: Final[Api] = LIST_OFFSETS
+    api: Final[AnyApi] = LIST_OFFSETS
 
     def __init__(self) -> None:
         self._topics: Final = NamedTopics()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import METADATA, Api
+from ottla.client.kafka.apis import METADATA, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.host_port import HostPort
@@ -19,7 +19,7 @@ from ottla_proto.common_pb2 import Error
 class MetadataTranslation:
     """Translates a request for brokers, topics and leaders."""
 
-    api: Final[Api] = METADATA
+    api: Final[AnyApi] = METADATA
 
     def __init__(self) -> None:
         self._all_topics = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol, TypeVar
 
-from ottla.client.kafka.translations.grouping import grouped
+from ottla.client.grouping import grouped
 from ottla.client.kafka.translations.topic_names import TopicNames
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import OFFSET_COMMIT, OFFSET_COMMIT_BY_NAME, Api
+from ottla.client.kafka.apis import OFFSET_COMMIT, OFFSET_COMMIT_BY_NAME, AnyApi
 from ottla.client.kafka.translations.committed_offsets import OffsetsByTopic
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.groups import instance_id_of
@@ -42,7 +42,7 @@ class OffsetCommitTranslation:
     """
 
     def __init__(self, request: pb.CommitOffsetsRequest) -> None:
-        self.api: Final[Api] = OFFSET_COMMIT if all(o.topic_id for o in request.offsets) else OFFSET_COMMIT_BY_NAME
+        self.api: Final[AnyApi] = OFFSET_COMMIT if all(o.topic_id for o in request.offsets) else OFFSET_COMMIT_BY_NAME
         self._offsets: Final = OffsetsByTopic(request.offsets)
 
     def request(self, request: pb.CommitOffsetsRequest, terms: Terms) -> OffsetCommitRequest:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import OFFSET_DELETE, Api
-from ottla.client.kafka.translations.grouping import grouped
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import OFFSET_DELETE, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla_proto import group_pb2 as pb
@@ -15,7 +15,7 @@ from ottla_proto.common_pb2 import Error
 class OffsetDeleteTranslation:
     """Translates the deletion of committed offsets, with an outcome for each partition."""
 
-    api: Final[Api] = OFFSET_DELETE
+    api: Final[AnyApi] = OFFSET_DELETE
 
     def request(self, request: pb.DeleteOffsetsRequest, terms: Terms) -> OffsetDeleteRequest:
         topics = grouped(

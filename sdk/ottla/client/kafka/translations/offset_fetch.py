@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ottla.client.kafka.apis import OFFSET_FETCH, OFFSET_FETCH_BY_NAME, Api
-from ottla.client.kafka.translations.grouping import grouped
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import OFFSET_FETCH, OFFSET_FETCH_BY_NAME, AnyApi
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -32,7 +32,9 @@ class OffsetFetchTranslation:
     def __init__(self, request: pb.FetchOffsetsRequest, names: TopicNames) -> None:
         numbers = grouped((partition.topic, partition.partition) for partition in request.partitions)
         ids = {name: names.id_of(name) for name in numbers}
-        self.api: Final[Api] = OFFSET_FETCH if not request.all and all(map(any, ids.values())) else OFFSET_FETCH_BY_NAME
+        self.api: Final[AnyApi] = (
+            OFFSET_FETCH if not request.all and all(map(any, ids.values())) else OFFSET_FETCH_BY_NAME
+        )
         self._numbers: Final = numbers
         self._ids: Final = ids
         self._names: Final = {topic_id: name for name, topic_id in ids.items()}

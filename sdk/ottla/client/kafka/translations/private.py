@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from ottla.client.kafka.apis import OTTLA_CALL, Api
+from ottla.client.kafka.apis import OTTLA_CALL, AnyApi
 from ottla.client.kafka.translations.errors import error_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode, OttlaError
@@ -23,7 +23,7 @@ class PrivateTranslation:
     method."""
 
     def __init__(self, method: Method[Any, Any]) -> None:
-        self.api: Final[Api] = OTTLA_CALL._replace(name=f"{method.service}.{method.name}")
+        self.api: Final[AnyApi] = OTTLA_CALL._replace(call=f"{method.service}.{method.name}")
         self._method: Final = method
 
     def request(self, request: Message, terms: Terms) -> OttlaCallRequest:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from ottla.client.kafka.apis import PRODUCE, Api
-from ottla.client.kafka.translations.grouping import grouped
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import PRODUCE, AnyApi
 from ottla.client.kafka.translations.leaders import endpoints_of, leader_of
 from ottla.client.kafka.translations.named_topics import NamedTopics
 from ottla.client.kafka.translations.translation import Terms
@@ -26,7 +26,7 @@ _IDS_FROM: Final = 13
 class ProduceTranslation:
     """Translates batches, for which the response has offsets."""
 
-    api: Final[Api] = PRODUCE
+    api: Final[AnyApi] = PRODUCE
 
     def __init__(self) -> None:
         self._topics: Final = NamedTopics()

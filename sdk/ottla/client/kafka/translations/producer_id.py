@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import INIT_PRODUCER_ID, Api
+from ottla.client.kafka.apis import INIT_PRODUCER_ID, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import InitProducerIdRequest, InitProducerIdResponse
 from ottla_proto import client_pb2 as pb
@@ -14,7 +14,7 @@ from ottla_proto.common_pb2 import Error
 class ProducerIdTranslation:
     """Translates an idempotent producer's request for a producer id."""
 
-    api: Final[Api] = INIT_PRODUCER_ID
+    api: Final[AnyApi] = INIT_PRODUCER_ID
 
     def request(self, request: pb.InitProducerIdRequest, terms: Terms) -> InitProducerIdRequest:
         return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=terms.timeout_ms)

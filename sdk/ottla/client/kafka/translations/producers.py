@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import DESCRIBE_PRODUCERS, WRITE_TXN_MARKERS, Api
-from ottla.client.kafka.translations.grouping import grouped
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import DESCRIBE_PRODUCERS, WRITE_TXN_MARKERS, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode
 from ottla_core.kafka.messages import (
@@ -31,7 +31,7 @@ _Named = tuple[str, int]
 class DescribeProducersTranslation:
     """Translates a request for the producers of partitions that a broker leads."""
 
-    api: Final[Api] = DESCRIBE_PRODUCERS
+    api: Final[AnyApi] = DESCRIBE_PRODUCERS
 
     def __init__(self) -> None:
         self._partitions: list[_Named] = []
@@ -81,7 +81,7 @@ class DescribeProducersTranslation:
 class WriteTxnMarkersTranslation:
     """Translates markers for partitions that a broker leads."""
 
-    api: Final[Api] = WRITE_TXN_MARKERS
+    api: Final[AnyApi] = WRITE_TXN_MARKERS
 
     def __init__(self) -> None:
         self._markers: list[tuple[int, list[_Named]]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import SYNC_GROUP, Api
+from ottla.client.kafka.apis import SYNC_GROUP, AnyApi
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
 from ottla_core.kafka.messages import SyncGroupRequest, SyncGroupResponse
@@ -17,7 +17,7 @@ _NAMES_PROTOCOL_FROM: Final = 5
 class SyncGroupTranslation:
     """Translates the leader's assignments. Each member gets its own assignment back."""
 
-    api: Final[Api] = SYNC_GROUP
+    api: Final[AnyApi] = SYNC_GROUP
 
     def request(self, request: pb.SyncRequest, terms: Terms) -> SyncGroupRequest:
         names_protocol = terms.version >= _NAMES_PROTOCOL_FROM

@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from ottla.client.kafka.translations.configs import AlterConfigsTranslation, DescribeConfigsTranslation
 from ottla.client.kafka.translations.delete_groups import DeleteGroupsTranslation
-from ottla.client.kafka.translations.delete_records import DeleteRecordsTranslation
 from ottla.client.kafka.translations.describe_consumer_groups import DescribeConsumerGroupsTranslation
 from ottla.client.kafka.translations.describe_groups import DescribeGroupsTranslation
-from ottla.client.kafka.translations.elections import ElectLeadersTranslation
 from ottla.client.kafka.translations.epoch_ends import EpochEndsTranslation
 from ottla.client.kafka.translations.fetch import FetchSession
 from ottla.client.kafka.translations.heartbeat import HeartbeatTranslation
@@ -20,7 +17,6 @@ from ottla.client.kafka.translations.join_group import JoinGroupTranslation
 from ottla.client.kafka.translations.leave_group import LeaveGroupTranslation
 from ottla.client.kafka.translations.list_groups import ListGroupsTranslation
 from ottla.client.kafka.translations.list_offsets import ListOffsetsTranslation
-from ottla.client.kafka.translations.log_dirs import DescribeLogDirsTranslation
 from ottla.client.kafka.translations.metadata import MetadataTranslation
 from ottla.client.kafka.translations.offset_commit import OffsetCommitTranslation
 from ottla.client.kafka.translations.offset_delete import OffsetDeleteTranslation
@@ -29,14 +25,8 @@ from ottla.client.kafka.translations.private import PrivateTranslation
 from ottla.client.kafka.translations.produce import ProduceTranslation
 from ottla.client.kafka.translations.producer_id import ProducerIdTranslation
 from ottla.client.kafka.translations.producers import DescribeProducersTranslation, WriteTxnMarkersTranslation
-from ottla.client.kafka.translations.quorum import DescribeQuorumTranslation
 from ottla.client.kafka.translations.sync_group import SyncGroupTranslation
 from ottla.client.kafka.translations.topic_names import TopicNames
-from ottla.client.kafka.translations.topics import (
-    CreatePartitionsTranslation,
-    CreateTopicsTranslation,
-    DeleteTopicsTranslation,
-)
 from ottla.client.kafka.translations.transaction_listings import (
     DescribeTransactionsTranslation,
     ListTransactionsTranslation,
@@ -51,7 +41,7 @@ from ottla.client.kafka.translations.transactions import (
 from ottla.client.kafka.translations.translation import Translation
 from ottla_proto import group_pb2
 from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker, Controller, Group, Method, Txn
+from ottla_proto.contracts import Broker, Group, Method, Txn
 
 _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Client.METADATA.path: MetadataTranslation,
@@ -67,15 +57,6 @@ _TRANSLATIONS: Final[Mapping[str, Callable[[], Translation]]] = {
     Txn.END_TXN.path: EndTxnTranslation,
     Txn.LIST_TRANSACTIONS.path: ListTransactionsTranslation,
     Txn.DESCRIBE_TRANSACTIONS.path: DescribeTransactionsTranslation,
-    Client.DELETE_RECORDS.path: DeleteRecordsTranslation,
-    Client.DESCRIBE_LOG_DIRS.path: DescribeLogDirsTranslation,
-    Controller.CREATE_TOPICS.path: CreateTopicsTranslation,
-    Controller.DELETE_TOPICS.path: DeleteTopicsTranslation,
-    Controller.CREATE_PARTITIONS.path: CreatePartitionsTranslation,
-    Controller.DESCRIBE_CONFIGS.path: DescribeConfigsTranslation,
-    Controller.ALTER_CONFIGS.path: AlterConfigsTranslation,
-    Controller.ELECT_LEADERS.path: ElectLeadersTranslation,
-    Controller.DESCRIBE_QUORUM.path: DescribeQuorumTranslation,
     Group.JOIN.path: JoinGroupTranslation,
     Group.SYNC.path: SyncGroupTranslation,
     Group.HEARTBEAT.path: HeartbeatTranslation,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, Api
+from ottla.client.kafka.apis import DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, AnyApi
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import (
@@ -29,7 +29,7 @@ class ListTransactionsTranslation:
     """Translates a request for the transactional ids of one broker. Kafka can't filter by prefix, so the translation
     does."""
 
-    api: Final[Api] = LIST_TRANSACTIONS
+    api: Final[AnyApi] = LIST_TRANSACTIONS
 
     def __init__(self) -> None:
         self._prefix = ""
@@ -69,7 +69,7 @@ class ListTransactionsTranslation:
 class DescribeTransactionsTranslation:
     """Translates a request for the last transaction of each of some ids."""
 
-    api: Final[Api] = DESCRIBE_TRANSACTIONS
+    api: Final[AnyApi] = DESCRIBE_TRANSACTIONS
 
     def request(self, request: pb.DescribeTransactionsRequest, terms: Terms) -> DescribeTransactionsRequest:
         return DescribeTransactionsRequest(transactional_ids=list(request.transactional_ids))

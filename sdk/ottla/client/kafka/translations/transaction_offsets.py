@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_BY_NAME, Api
+from ottla.client.kafka.apis import TXN_OFFSET_COMMIT, TXN_OFFSET_COMMIT_BY_NAME, AnyApi
 from ottla.client.kafka.translations.committed_offsets import OffsetsByTopic
 from ottla.client.kafka.translations.groups import instance_id_of
 from ottla.client.kafka.translations.translation import Terms
@@ -23,7 +23,7 @@ class TransactionOffsetsTranslation:
 
     def __init__(self, request: pb.CommitOffsetsRequest) -> None:
         by_id = all(offset.topic_id for offset in request.offsets)
-        self.api: Final[Api] = TXN_OFFSET_COMMIT if by_id else TXN_OFFSET_COMMIT_BY_NAME
+        self.api: Final[AnyApi] = TXN_OFFSET_COMMIT if by_id else TXN_OFFSET_COMMIT_BY_NAME
         self._offsets: Final = OffsetsByTopic(request.offsets)
 
     def request(self, request: pb.CommitOffsetsRequest, terms: Terms) -> TxnOffsetCommitRequest:

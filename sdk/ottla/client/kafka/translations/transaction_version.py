@@ -13,7 +13,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla_core.transactions import TRANSACTIONS_V1, TRANSACTIONS_V2
 from ottla_proto.client_pb2 import ProduceRequest
 from ottla_proto.group_pb2 import CommitOffsetsRequest
@@ -27,7 +27,7 @@ def transaction_version(features: Mapping[str, int]) -> int:
     return TRANSACTIONS_V2 if features.get(_FEATURE, 0) >= TRANSACTIONS_V2 else TRANSACTIONS_V1
 
 
-def api_for(api: Api, request: Message) -> Api:
+def api_for(api: AnyApi, request: Message) -> AnyApi:
     """Return the API with those versions that suit the transactions of the request's producer."""
     match request:
         case ProduceRequest(transaction_version=version) | EndTxnRequest(transaction_version=version):

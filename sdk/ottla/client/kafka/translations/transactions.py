@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.client.kafka.apis import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, Api
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, AnyApi
 from ottla.client.kafka.translations.errors import error_of
-from ottla.client.kafka.translations.grouping import grouped
 from ottla.client.kafka.translations.transaction_version import transaction_version
 from ottla.client.kafka.translations.translation import Terms
 from ottla.errors import ErrorCode, OttlaError
@@ -40,7 +40,7 @@ _RAISES_FROM: Final = 5
 class InitProducerTranslation:
     """Translates a request for a new epoch of a transactional id."""
 
-    api: Final[Api] = INIT_PRODUCER_ID
+    api: Final[AnyApi] = INIT_PRODUCER_ID
 
     def request(self, request: pb.InitProducerRequest, terms: Terms) -> InitProducerIdRequest:
         if request.two_phase_commit or request.keep_prepared:
@@ -69,7 +69,7 @@ class InitProducerTranslation:
 class AddPartitionsTranslation:
     """Translates the addition of partitions to a transaction of version 1."""
 
-    api: Final[Api] = ADD_PARTITIONS_TO_TXN
+    api: Final[AnyApi] = ADD_PARTITIONS_TO_TXN
 
     def __init__(self) -> None:
         self._partitions: list[tuple[str, int]] = []
@@ -101,7 +101,7 @@ class AddPartitionsTranslation:
 class AddOffsetsTranslation:
     """Translates the addition of a group's offsets to a transaction of version 1."""
 
-    api: Final[Api] = ADD_OFFSETS_TO_TXN
+    api: Final[AnyApi] = ADD_OFFSETS_TO_TXN
 
     def request(self, request: pb.AddOffsetsRequest, terms: Terms) -> AddOffsetsToTxnRequest:
         return AddOffsetsToTxnRequest(
@@ -118,7 +118,7 @@ class AddOffsetsTranslation:
 class EndTxnTranslation:
     """Translates the end of a transaction. Version 1 leaves the epoch as it is, so its response has no producer."""
 
-    api: Final[Api] = END_TXN
+    api: Final[AnyApi] = END_TXN
 
     def request(self, request: pb.EndTxnRequest, terms: Terms) -> EndTxnRequest:
         return EndTxnRequest(

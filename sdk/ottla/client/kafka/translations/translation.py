@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from ottla.client.kafka.apis import Api
+from ottla.client.kafka.apis import AnyApi
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla_core.kafka.message import Message
 
@@ -29,7 +29,7 @@ class Translation(Protocol):
     """The translation of one call of a method."""
 
     @property
-    def api(self) -> Api: ...
+    def api(self) -> AnyApi: ...
     def request(self, request: Any, terms: Terms) -> Message:
         """Return the request as a message of Kafka's. Raises OttlaError if this version can't express it."""
         ...

@@ -21,7 +21,7 @@ from ottla.client.kafka.apis import (
     OFFSET_FETCH,
     OFFSET_FETCH_BY_NAME,
     SYNC_GROUP,
-    Api,
+    AnyApi,
 )
 from ottla.client.kafka.translations.private import PrivateTranslation
 from ottla.client.kafka.translations.table import translation_of
@@ -70,7 +70,7 @@ class Call:
         self._request = request
 
     @property
-    def api(self) -> Api:
+    def api(self) -> AnyApi:
         return self.translation.api
 
     def sent(self) -> Any:

@@ -22,6 +22,7 @@ from waiting import LIMIT_S, wait_until
 from ottla.client.kafka.apis import WRITE_TXN_MARKERS
 from ottla.client.kafka.call import Call
 from ottla.client.kafka.connection import CONNECT_S
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets import line
 from ottla.client.kafka.sockets.pending import Pending
@@ -361,8 +362,8 @@ def test_a_producer_is_told_the_version_of_transactions_and_its_requests_keep_to
 def test_a_response_that_can_not_ask_for_a_pause_is_returned() -> None:
     """Brokers send such a request to each other, and administrators send it to brokers."""
     with serving(lambda _: WriteTxnMarkersResponse()) as (_, peer):
-        response = peer.exchange(WRITE_TXN_MARKERS, lambda _: WriteTxnMarkersRequest(), timeout=LIMIT_S)
-    assert isinstance(response, WriteTxnMarkersResponse)
+        asked = Exchange(WRITE_TXN_MARKERS, lambda _: WriteTxnMarkersRequest(), lambda response: response)
+        assert peer.exchange(asked, timeout=LIMIT_S) == WriteTxnMarkersResponse()
 
 
 def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_last() -> None:

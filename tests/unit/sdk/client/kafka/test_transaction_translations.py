@@ -18,7 +18,7 @@ from ottla.client.kafka.apis import (
     PRODUCE,
     TXN_OFFSET_COMMIT,
     WRITE_TXN_MARKERS,
-    Api,
+    AnyApi,
 )
 from ottla.client.kafka.translations.private import PrivateTranslation
 from ottla.client.kafka.translations.producers import DescribeProducersTranslation, WriteTxnMarkersTranslation
@@ -69,7 +69,7 @@ def terms(version: int, features: dict[str, int] | None = None) -> Terms:
     return Terms(version, 1500, names, features or {})
 
 
-def over_the_wire(api: Api, message: Message, version: int) -> Any:
+def over_the_wire(api: AnyApi, message: Message, version: int) -> Any:
     kind = api.request if type(message) is api.request else api.response
     return codec.decode(kind, codec.encode(message, version), version)
 
@@ -230,7 +230,7 @@ def test_offsets_in_a_transaction_name_producer_group_and_member(version: int, i
 # ---- the version of transactions -------------------------------------------------------------------------------------
 
 
-def in_version(version: int) -> list[tuple[Api, Any]]:
+def in_version(version: int) -> list[tuple[AnyApi, Any]]:
     of_offsets = group_pb2.OffsetsTransaction(transaction_version=version)
     return [
         (PRODUCE, client_pb2.ProduceRequest(transaction_version=version)),

@@ -12,7 +12,7 @@ from ottla.client.kafka.apis import (
     METADATA,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
-    Api,
+    AnyApi,
 )
 from ottla.client.kafka.translations.epoch_ends import EpochEndsTranslation
 from ottla.client.kafka.translations.list_offsets import ListOffsetsTranslation
@@ -49,7 +49,7 @@ FLEXIBLE_LIST_OFFSETS = 6
 """From this version on a broker of ottla can add the words of an error."""
 
 
-def over_the_wire(api: Api, message: Message, version: int) -> Any:
+def over_the_wire(api: AnyApi, message: Message, version: int) -> Any:
     kind = api.request if type(message) is api.request else api.response
     return codec.decode(kind, codec.encode(message, version, private=True), version)
 

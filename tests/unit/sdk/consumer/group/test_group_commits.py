@@ -29,6 +29,7 @@ from waiting import wait_until
 from ottla.client.kafka.apis import OFFSET_COMMIT, OFFSET_FETCH
 from ottla.client.offsets import OffsetAndMetadata
 from ottla.consumer.consumer import Consumer
+from ottla.consumer.group.commits import Commits
 from ottla.consumer.reader import RecordReader
 from ottla.errors import (
     CommitFailedError,
@@ -43,7 +44,7 @@ from ottla.errors import (
 )
 from ottla.fakes.scripted import Hold, Reject
 from ottla.producer.producer import Producer
-from ottla_core.kafka.messages import JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest
+from ottla_core.kafka.messages import JoinGroupRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest
 
 # ---- what is committed ----------------------------------------------------------------------------------------------
 
@@ -545,7 +546,30 @@ def test_a_member_reads_to_the_end_and_stops() -> None:
 
 
 @pytest.mark.story("commits-of-a-topic-made-anew")
-def test_what_was_committed_in_a_topic_that_was_made_anew_is_no_place_in_it() -> None:
+def test_a_topic_that_is_recreated_while_a_consumer_starts_is_read_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(WAIT)) == 10
+    fetch = Commits.fetch
+
+    def fetch_in_time(self: Commits, *arguments: Any) -> Any:
+        found = fetch(self, *arguments)
+        cluster.drop_topic("t")
+        cluster.add_topic("t", 1)
+        fill(cluster, {0: 30})
+        asked = len(cluster.requests(MetadataRequest))
+        cluster.until(lambda: len(cluster.requests(MetadataRequest)) >= asked + 2)  # the consumer knows the new topic
+        return found
+
+    monkeypatch.setattr(Commits, "fetch", fetch_in_time)
+    with consumer_of(cluster, metadata_max_age=0.05) as consumer:
+        assert [r.offset for r in consumer.poll(WAIT)] == list(range(30))
+    assert "recreated" in caplog.text
+
+
+def test_what_was_committed_in_a_former_topic_is_no_place_in_the_next_one() -> None:
     cluster = filled({0: 10})
     with consumer_of(cluster) as consumer:
         assert len(consumer.poll(WAIT)) == 10

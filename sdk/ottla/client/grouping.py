@@ -1,5 +1,4 @@
-"""Groups what a request has for each topic: the contracts have a list of partitions, and Kafka's messages one of
-topics."""
+"""Groups what a request has for each topic: Kafka's messages have a list of topics, each with its partitions."""
 
 from __future__ import annotations
 

@@ -1,0 +1,19 @@
+"""The clients speak Kafka's messages. Protobuf is for the private calls alone, so fewer and fewer files import it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+SDK: Final = Path(__file__).parents[2] / "sdk" / "ottla"
+IMPORT: Final = re.compile(
+    r"^\s*from ottla_proto(\.\w+)? import .*_pb2|^\s*from ottla_proto\.(\w+_pb2|client_calls)\b", re.M
+)
+MOST: Final = 56
+"""Lower this number with each file that no longer imports protobuf's messages."""
+
+
+def test_no_more_files_import_protobufs_messages() -> None:
+    files = [path for path in SDK.rglob("*.py") if IMPORT.search(path.read_text())]
+    assert len(files) == MOST, "lower MOST" if len(files) < MOST else sorted(map(str, files))
