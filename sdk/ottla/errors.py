@@ -291,7 +291,7 @@ _MEANINGS: Final[dict[int, str]] = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "the user may not do this with the cluster",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user may not use the transactional id",
     ErrorCode.INVALID_PRODUCER_EPOCH: "the epoch of the producer is not the newest",
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the transactional id has another producer id by now",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the producer id does not belong to the transactional id any more",
     ErrorCode.INVALID_TXN_STATE: "the transaction is in a state that does not allow this",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "the broker does not allow a transaction_timeout this long",
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker can't use its disk",

@@ -1,4 +1,4 @@
-"""The clients speak Kafka's messages. Protobuf is for the private calls alone, so fewer and fewer files import it."""
+"""The clients are moving to Kafka's messages. In the end only private calls will use protobuf (docs/adr/0046)."""
 
 from __future__ import annotations
 

@@ -51,9 +51,6 @@ class AnsweringBrokers:
     def version(self, api: AnyApi) -> int:
         return self.versions.get(api.name, api.versions[-1])
 
-    def until(self, condition: Callable[[], bool], timeout: float) -> None:
-        assert condition()
-
     def take_step(self, address: str, api: AnyApi, request: Message) -> Step | None:
         return None
 

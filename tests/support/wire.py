@@ -5,20 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from queue import Queue
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from waiting import LIMIT_S, wait_until
 
+from ottla.admin import topics
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.kafka.peer import KafkaStream
 from ottla.client.kafka.transport import KafkaTransport
 from ottla_core.errors import OttlaError
+from ottla_core.kafka.messages import CreateTopicsRequest
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import client_pb2
-from ottla_proto import controller_pb2 as cpb
 from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker, Controller
+from ottla_proto.contracts import Broker
+
+T = TypeVar("T")
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = Codec.NONE, **sealed: Any) -> bytes:
@@ -51,25 +55,25 @@ class Wire:
 
     def create_topic(self, name: str, partitions: int = 1, *, await_leaders: bool = True, **configs: str) -> bytes:
         """The topic's id, once this broker serves all its partitions (as the only broker of its cluster)."""
-        topic = cpb.NewTopic(
+        config = CreateTopicsRequest.CreatableTopicConfig
+        topic = CreateTopicsRequest.CreatableTopic(
             name=name,
-            partitions=partitions,
+            num_partitions=partitions,
             replication_factor=1,
-            configs={k.replace("_", "."): v for k, v in configs.items()},
+            configs=[config(name=key.replace("_", "."), value=value) for key, value in configs.items()],
         )
-        request = cpb.CreateTopicsRequest(topics=[topic])
-        created: cpb.TopicCreated = self.administer(Controller.CREATE_TOPICS, request).topics[0]
-        assert not created.error.code, created.error
+        created = self.administer(topics.creation(topic, dry_run=False))
+        assert not created.error_code, created
         if await_leaders:
             wait_until(lambda: all(self.end_offset(created.topic_id, n) is not None for n in range(partitions)))
         return created.topic_id
 
-    def administer(self, method: Any, request: Any) -> Any:
+    def administer(self, asked: Exchange[T]) -> T:
         """Return the controller's response to a request that the broker forwards, repeated while none is elected."""
         give_up_at = time.monotonic() + LIMIT_S
         while True:
             try:
-                return self.peer.call(method, request, timeout=LIMIT_S)
+                return self.peer.exchange(asked, timeout=LIMIT_S)
             except OttlaError as error:
                 if not error.retriable or time.monotonic() > give_up_at:
                     raise

@@ -11,12 +11,12 @@ import pytest
 from waiting import LIMIT_S, wait_until
 from wire import Wire, batch
 
+from ottla.admin import configs, topics
 from ottla_core.errors import ErrorCode
+from ottla_core.kafka.messages import IncrementalAlterConfigsRequest
 from ottla_core.records.batch import iter_headers, read_header
 from ottla_core.records.reader import read_records
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import controller_pb2 as cpb
-from ottla_proto.contracts import Controller
 from ottla_stack.cluster import Cluster
 
 _names = (f"topic-{n}" for n in itertools.count())
@@ -203,9 +203,8 @@ def test_a_config_that_is_altered_holds_for_what_comes_next(wire: Wire) -> None:
     topic = wire.create_topic(name)
     large = batch(b"x" * 5_000)
     assert wire.produce(topic, large).base_offset == 0
-    resource = cpb.ConfigResource(type=cpb.CONFIG_RESOURCE_TOPIC, name=name)
-    altered = cpb.ConfigsAltered(resource=resource, ops=[cpb.ConfigOp(name="max.message.bytes", value="1000")])
-    wire.administer(Controller.ALTER_CONFIGS, cpb.AlterConfigsRequest(resources=[altered]))
+    change = IncrementalAlterConfigsRequest.AlterableConfig(name="max.message.bytes", value="1000")
+    assert wire.administer(configs.alteration(2, name, [change], dry_run=False)).error_code == 0
     wait_until(lambda: wire.produce(topic, large).error.code == ErrorCode.MESSAGE_TOO_LARGE)
     assert wire.produce(topic, batch(b"small")).error.code == 0
 
@@ -225,7 +224,8 @@ def test_a_topic_created_again_is_another(wire: Wire) -> None:
     old = wire.create_topic(name)
     wire.produce(old, batch(b"old"))
     wire.send_fetch([pb.FetchPartition(topic_id=old, fetch_offset=1)], min_bytes=1, max_wait_ms=20_000)
-    wire.administer(Controller.DELETE_TOPICS, cpb.DeleteTopicsRequest(names=[name]))
+    (deleted,) = wire.administer(topics.deletion([name]))
+    assert deleted.error_code == 0
     parked = wire.fetch_response().partitions[0]
     assert parked.error.code == ErrorCode.UNKNOWN_TOPIC_ID, "who waits for a deleted partition is told"
     new = wire.create_topic(name)

@@ -22,8 +22,8 @@ from ottla_cli.settings import Settings
 from ottla_cli.terminal import put, say
 
 if TYPE_CHECKING:
+    from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo
     from ottla.client.log_dirs import LogDirInfo
-from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Show the cluster, its health, its brokers and its controllers."

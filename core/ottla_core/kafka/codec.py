@@ -46,7 +46,7 @@ def encode(message: Message, version: int, *, private: bool = False) -> bytes:
     value does not fit its field or the version."""
     try:
         return _encoder(type(message), version, private)(message)  # type: ignore[arg-type]  # classes are hashable
-    except (struct.error, AttributeError, TypeError, UnencodableError) as error:
+    except (struct.error, AttributeError, TypeError, UnicodeEncodeError, UnencodableError) as error:
         name = type(message).__name__
         raise UnencodableError(f"{name} can't be encoded in version {version}: {error}") from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ottla.admin.acl import Acl, AclFilter, acl_of, core_filter, new_acl
 from ottla.admin.controller_channel import ControllerChannel, Deadline
@@ -16,7 +16,7 @@ from ottla.admin.propagation import until_each
 from ottla.client.kafka.apis import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from ottla.client.kafka.exchange import Exchange
 from ottla.client.units import Duration
-from ottla.errors import error_from_code
+from ottla.errors import OttlaError, error_from_code
 from ottla_core.kafka.messages import (
     CreateAclsRequest,
     CreateAclsResponse,
@@ -87,14 +87,7 @@ class Acls:
         return [acl_of(each) for each in sorted(deleted, key=_order)]
 
     def _create(self, acls: Sequence[acl.Acl], deadline: Deadline) -> None:
-        def check(response: CreateAclsResponse) -> None:
-            for each, result in zip(acls, response.results, strict=True):
-                if result.error_code:
-                    raise error_from_code(result.error_code, result.error_message or "", of=acl_of(each))
-
-        request = CreateAclsRequest(creations=list(map(_creation, acls)))
-        asked = Exchange(CREATE_ACLS, lambda _: request, check)
-        self._channel.cluster.exchange_any(asked, timeout=deadline.left())
+        self._channel.cluster.exchange_any(creation(acls), timeout=deadline.left())
 
     def _delete(
         self, filters: Sequence[acl_filter.AclFilter], deleted: dict[acl.Acl, None], deadline: Deadline
@@ -102,17 +95,12 @@ class Acls:
         """Delete the ACLs that match, and add them to `deleted`. A request may be repeated after a lost response. Then
         the response has only those that the first one has left."""
 
-        def note(response: DeleteAclsResponse) -> None:
-            for result in response.filter_results:
-                deleted.update((_deleted(each), None) for each in result.matching_acls if not each.error_code)
-            for result in response.filter_results:
-                _check(result.error_code, result.error_message)
-                for each in result.matching_acls:
-                    _check(each.error_code, each.error_message)
-
-        request = DeleteAclsRequest(filters=list(map(_deleting, filters)))
-        asked = Exchange(DELETE_ACLS, lambda _: request, note)
-        self._channel.cluster.exchange_any(asked, timeout=deadline.left())
+        results = self._channel.cluster.exchange_any(deletion(filters), timeout=deadline.left())
+        for result in results:
+            deleted |= result.deleted
+        for result in results:
+            if result.error is not None:
+                raise result.error
 
     def _until_each(self, acls: Sequence[acl.Acl], deadline: Deadline, done: str, *, are_there: bool) -> None:
         """Wait until each broker has all of the ACLs, or none of them."""
@@ -141,8 +129,40 @@ def _order(found: acl.Acl) -> tuple[object, ...]:
 
 
 # ---- Kafka's messages -----------------------------------------------------------------------------------------------
+class Deletion(NamedTuple):
+    """What one filter has deleted, and the first error."""
+
+    deleted: dict[acl.Acl, None]
+    error: OttlaError | None
+
+
+def creation(acls: Sequence[acl.Acl]) -> Exchange[None]:
+    """Return the exchange that creates ACLs."""
+
+    def check(response: CreateAclsResponse) -> None:
+        for each, result in zip(acls, response.results, strict=True):
+            if result.error_code:
+                raise error_from_code(result.error_code, result.error_message or "", of=acl_of(each))
+
+    request = CreateAclsRequest(creations=list(map(_creation, acls)))
+    return Exchange(CREATE_ACLS, lambda _: request, check)
+
+
+def deletion(filters: Sequence[acl_filter.AclFilter]) -> Exchange[Sequence[Deletion]]:
+    """Return the exchange that deletes the ACLs that the filters match."""
+    request = DeleteAclsRequest(filters=list(map(_deleting, filters)))
+    return Exchange(DELETE_ACLS, lambda _: request, lambda response: list(map(_result, response.filter_results)))
+
+
+def _result(result: DeleteAclsResponse.DeleteAclsFilterResult) -> Deletion:
+    parts: list[Any] = [result, *result.matching_acls]
+    failed = next((part for part in parts if part.error_code), None)
+    error = None if failed is None else error_from_code(failed.error_code, failed.error_message or "")
+    return Deletion({_deleted(each): None for each in result.matching_acls if not each.error_code}, error)
+
+
 def description(wanted: acl_filter.AclFilter) -> Exchange[dict[acl.Acl, None]]:
-    """Ask for the ACLs that the filter matches: a set in the order of the response."""
+    """Return the exchange that asks for the ACLs that the filter matches: a set in the order of the response."""
     request = DescribeAclsRequest(**_fields(wanted))
     return Exchange(DESCRIBE_ACLS, lambda _: request, _found)
 
@@ -202,8 +222,3 @@ def _deleted(found: DeleteAclsResponse.DeleteAclsMatchingAcl) -> acl.Acl:
         Operation(found.operation),
         acl.Permission(found.permission_type),
     )
-
-
-def _check(error_code: int, message: str | None) -> None:
-    if error_code:
-        raise error_from_code(error_code, message or "")

@@ -201,5 +201,8 @@ class ClusterOverview:
         known = self._channel.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
         if known is None:
             raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
-        asked = described_log_dirs()
-        return self._channel.cluster.exchange(known.address, asked, timeout=deadline.left())
+        found = self._channel.cluster.exchange(known.address, described_log_dirs(), timeout=deadline.left())
+        for directory in found:
+            if directory.error is not None:
+                raise directory.error
+        return found

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from ottla.admin.controller_channel import ControllerChannel
-from ottla.admin.topics import raise_failed, warn
+from ottla.admin.topics import as_many, raise_failed, warn
 from ottla.client.kafka.apis import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
 from ottla.client.kafka.exchange import Exchange
 from ottla.client.units import Duration, config_text
@@ -143,7 +143,7 @@ class Configs:
 
 
 def description(resources: Sequence[tuple[int, str]]) -> Exchange[Sequence[_Described]]:
-    """Ask for all configs of these resources."""
+    """Return the exchange that asks for all configs of these resources."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(
         resources=[
@@ -151,13 +151,13 @@ def description(resources: Sequence[tuple[int, str]]) -> Exchange[Sequence[_Desc
         ],
         include_documentation=True,
     )
-    return Exchange(DESCRIBE_CONFIGS, lambda _: request, lambda response: response.results)
+    return Exchange(DESCRIBE_CONFIGS, lambda _: request, lambda response: as_many(response.results, len(resources)))
 
 
 def alteration(
     kind: int, name: str, changes: Sequence[_Change], *, dry_run: bool
 ) -> Exchange[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse]:
-    """Ask for changes of a resource's configs, or whether they could be made."""
+    """Return the exchange that changes a resource's configs or, in a dry run, checks whether it could."""
     altered = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=kind, resource_name=name, configs=changes
     )

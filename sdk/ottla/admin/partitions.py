@@ -118,14 +118,8 @@ class Partitions:
         Raises ConnectError and ottla.TimeoutError.
         """
         cluster, deadline = self._channel.cluster, self._channel.deadline(timeout)
-
-        def nothing(terms: Terms) -> OttlaCallRequest:
-            return OttlaCallRequest(method=Client.IMPORT_RECORDS.path, timeout_ms=terms.timeout_ms)
-
-        # An import into no topic changes nothing: a broker that serves it answers that there is no such topic.
-        asked: Exchange[None] = Exchange(OTTLA_CALL, nothing, lambda _: None, takes_errors=True)
         try:
-            cluster.exchange_any(asked, timeout=deadline.left())
+            cluster.exchange_any(import_of_nothing(), timeout=deadline.left())
         except OttlaError as error:
             if isinstance(error, NotABrokerError) or error.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise
@@ -214,7 +208,7 @@ def _with_leader(election: Election, view: ClusterView) -> Election:
 
 
 def election(partitions: Iterable[tuple[str, int]] | None, *, unclean: bool) -> Exchange[tuple[Election, ...]]:
-    """Ask for the election of leaders, of all partitions for None."""
+    """Return the exchange that elects leaders, of all partitions for None."""
     topics = None
     if partitions is not None:
         of_topic = ElectLeadersRequest.TopicPartitions
@@ -232,6 +226,15 @@ def election(partitions: Iterable[tuple[str, int]] | None, *, unclean: bool) -> 
         )
 
     return Exchange(ELECT_LEADERS, build, read)
+
+
+def import_of_nothing() -> Exchange[None]:
+    """Return the exchange that a broker answers if it serves imports. It changes nothing, because it names no topic."""
+
+    def build(terms: Terms) -> OttlaCallRequest:
+        return OttlaCallRequest(method=Client.IMPORT_RECORDS.path, timeout_ms=terms.timeout_ms)
+
+    return Exchange(OTTLA_CALL, build, lambda _: None, takes_errors=True)
 
 
 def _election(topic: str, result: ElectLeadersResponse.PartitionResult) -> Election:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
@@ -41,6 +41,7 @@ _DEFAULT: Final = -1
 _HIGH_WATERMARK: Final = -1
 
 Names = list[str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,11 @@ class Topics:
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)
         outcome = self._channel.exchange(deletion(names), deadline)
-        for topic in outcome.response:
-            if not topic.error_code:
-                self._channel.cluster.names.forget(topic.name or "")
-                self._until_gone(topic.name or "", topic.topic_id, deadline)
+        deleted = [topic for topic in outcome.response if not topic.error_code]
+        for topic in deleted:
+            self._channel.cluster.names.forget(topic.name or "")
+        for topic in deleted:
+            self._until_gone(topic.name or "", topic.topic_id, deadline)
         for topic in outcome.response:
             missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if missing and (if_missing == "ok" or outcome.repeated):
@@ -291,7 +293,7 @@ class Topics:
 def creation(
     topic: CreateTopicsRequest.CreatableTopic, *, dry_run: bool
 ) -> Exchange[CreateTopicsResponse.CreatableTopicResult]:
-    """Ask for a new topic, or whether it could be created."""
+    """Return the exchange that creates a topic or, in a dry run, checks whether it could."""
 
     def build(terms: Terms) -> CreateTopicsRequest:
         return CreateTopicsRequest(topics=[topic], timeout_ms=terms.timeout_ms, validate_only=dry_run)
@@ -299,18 +301,21 @@ def creation(
     return Exchange(CREATE_TOPICS, build, lambda response: response.topics[0])
 
 
-def deletion(names: Iterable[str]) -> Exchange[Sequence[DeleteTopicsResponse.DeletableTopicResult]]:
-    """Ask for the deletion of these topics."""
+def deletion(names: Sequence[str]) -> Exchange[Sequence[DeleteTopicsResponse.DeletableTopicResult]]:
+    """Return the exchange that deletes these topics. Raises ConfigError for a name that is no string."""
+    for name in names:
+        if not isinstance(name, str):
+            raise config_error(f"{name!r} is no name of a topic", hint="pass strings")
     topics = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
 
     def build(terms: Terms) -> DeleteTopicsRequest:
         return DeleteTopicsRequest(topics=topics, timeout_ms=terms.timeout_ms)
 
-    return Exchange(DELETE_TOPICS, build, lambda response: response.responses)
+    return Exchange(DELETE_TOPICS, build, lambda response: as_many(response.responses, len(names)))
 
 
 def growth(name: str, total: int, *, dry_run: bool) -> Exchange[CreatePartitionsResponse.CreatePartitionsTopicResult]:
-    """Ask for so many partitions of a topic, or whether it could have them."""
+    """Return the exchange that grows a topic to `total` partitions or, in a dry run, checks whether it could."""
     topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
 
     def build(terms: Terms) -> CreatePartitionsRequest:
@@ -322,7 +327,7 @@ def growth(name: str, total: int, *, dry_run: bool) -> Exchange[CreatePartitions
 def deletion_of_records(
     names: TopicNames, topic_id: bytes, cuts: Mapping[int, int]
 ) -> Exchange[Sequence[DeleteRecordsResponse.DeleteRecordsPartitionResult]]:
-    """Ask for the deletion of the records below an offset in each of these partitions."""
+    """Return the exchange that deletes the records below an offset in each of these partitions."""
 
     def build(terms: Terms) -> DeleteRecordsRequest:
         new = DeleteRecordsRequest.DeleteRecordsPartition
@@ -332,12 +337,22 @@ def deletion_of_records(
         return DeleteRecordsRequest(topics=[topic], timeout_ms=terms.timeout_ms)
 
     def read(response: DeleteRecordsResponse) -> Sequence[DeleteRecordsResponse.DeleteRecordsPartitionResult]:
-        return [partition for topic in response.topics for partition in topic.partitions]
+        deleted = [partition for topic in response.topics for partition in topic.partitions]
+        if missing := cuts.keys() - {partition.partition_index for partition in deleted}:
+            raise ValueError(f"it lacks the partitions {sorted(missing)}")
+        return deleted
 
     return Exchange(DELETE_RECORDS, build, read)
 
 
-# ---- what has to be right --------------------------------------------------------------------------------------------
+# ---- checks ----------------------------------------------------------------------------------------------------------
+def as_many(parts: Sequence[T], count: int) -> Sequence[T]:
+    """Return the parts of a response. Raises ValueError if they are not as many as the request has."""
+    if len(parts) != count:
+        raise ValueError(f"it has {len(parts)} parts, and the request {count}")
+    return parts
+
+
 def leader_of(view: ClusterView, topic: TopicView, number: int) -> str:
     """Return the address of a partition's leader. Raises ConfigError, LEADER_NOT_AVAILABLE."""
     check_partition(topic, number)

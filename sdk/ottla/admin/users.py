@@ -155,14 +155,7 @@ class Users:
             self._channel.retried(partial(self._alter_one, change, deadline), deadline)
 
     def _alter_one(self, change: _Change, deadline: Deadline) -> None:
-        def check(response: AlterUserScramCredentialsResponse) -> None:
-            for result in response.results:
-                # A request that is repeated after a lost response finds nothing left to delete.
-                if result.error_code and not (change.deletions and result.error_code == ErrorCode.RESOURCE_NOT_FOUND):
-                    raise error_from_code(result.error_code, result.error_message or "", of=f"user {result.user}")
-
-        asked = Exchange(ALTER_USER_SCRAM_CREDENTIALS, lambda _: change, check)
-        self._channel.cluster.exchange_any(asked, timeout=deadline.left())
+        self._channel.cluster.exchange_any(alteration(change), timeout=deadline.left())
 
     def _described(self, names: Sequence[str], deadline: Deadline) -> dict[str, UserInfo]:
         return self._channel.cluster.exchange_any(description(names), timeout=deadline.left())
@@ -200,9 +193,23 @@ def _upsertion(name: str, password: Secret, mechanism: Mechanism, iterations: in
     return _Upsertion(name=name, mechanism=_CODES[mechanism], iterations=iterations, salt=salt, salted_password=salted)
 
 
+def alteration(change: _Change) -> Exchange[None]:
+    """Return the exchange that changes passwords."""
+
+    def check(response: AlterUserScramCredentialsResponse) -> None:
+        for result in response.results:
+            # A request that is repeated after a lost response finds nothing left to delete.
+            if result.error_code and not (change.deletions and result.error_code == ErrorCode.RESOURCE_NOT_FOUND):
+                raise error_from_code(result.error_code, result.error_message or "", of=f"user {result.user}")
+
+    return Exchange(ALTER_USER_SCRAM_CREDENTIALS, lambda _: change, check)
+
+
 def description(names: Sequence[str]) -> Exchange[dict[str, UserInfo]]:
-    """Ask for some users, or for all if `names` is empty. Apache Kafka 4.4 does not respond to a null list, which also
-    means all."""
+    """Return the exchange that asks for some users, or for all if `names` is empty.
+
+    Apache Kafka 4.4 does not respond to a null list, which also means all.
+    """
     users = [DescribeUserScramCredentialsRequest.UserName(name=name) for name in dict.fromkeys(names)]
     request = DescribeUserScramCredentialsRequest(users=users)
     return Exchange(DESCRIBE_USER_SCRAM_CREDENTIALS, lambda _: request, _found)

@@ -15,13 +15,13 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from threading import Condition, RLock
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from google.protobuf.message import Message
 
 from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all
 from ottla.client.guard import Guard
-from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.exchange import NONSENSE, Exchange
 from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.security.security import security_with
 from ottla.client.settings import DEFAULT_BOOTSTRAP
@@ -141,10 +141,17 @@ class ClusterClient:
         return self.ask(address, lambda connection, left_s: connection.exchange(asked, timeout=left_s), timeout)
 
     def exchange_any(self, asked: Exchange[Found], *, timeout: float) -> Found:
-        """Send a request that any broker can answer, and return what its response means. Raises like `ask_any`."""
-        return self.ask_any(
-            asked.api.name, lambda connection, left_s: connection.exchange(asked, timeout=left_s), timeout=timeout
+        """Send a request that any broker can answer, and return what its response means.
+
+        Raises like `ask_any` if no broker answers. A response that has an error is an answer, and raises that error.
+        """
+        of_each = asked.with_errors
+        outcome = self.ask_any(
+            asked.api.name, lambda connection, left_s: connection.exchange(of_each, timeout=left_s), timeout=timeout
         )
+        if outcome.error is not None:
+            raise from_core(outcome.error)
+        return cast(Found, outcome.value)
 
     def ask_any(self, name: str, ask: Callable[[Connection, float], Found], *, timeout: float) -> Found:
         """Ask one broker after the other for `timeout` seconds, until one answers. `ask` gets a connection, and the
@@ -285,6 +292,8 @@ class ClusterClient:
             limit_s = min(timeout, self._connect_timeout) if absent else timeout
             code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
             message = f"no broker answered within {round(limit_s, 1 if limit_s >= 1 else 3):g} s: {reasons}"
+            if NONSENSE in last.message:
+                message += f"; {last.message}"
             raise error_from_code(code, message, hint=_START if absent else _ELSEWHERE) from None
 
 

@@ -43,7 +43,7 @@ def describe_cluster(cluster: ClusterClient, *, timeout: float) -> pb.MetadataRe
 
 
 def description_of_cluster() -> Exchange[pb.MetadataResponse]:
-    """Ask for the cluster without topics."""
+    """Return the exchange that asks for the cluster without topics."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     return Exchange(DESCRIBE_CLUSTER, lambda _: request, _described)
 
@@ -78,8 +78,8 @@ def eligible_leaders(
 def description_of_leaders(
     topics: Collection[str], cursor: DescribeTopicPartitionsRequest.Cursor | None
 ) -> Exchange[tuple[dict[TopicPartition, EligibleLeaders], DescribeTopicPartitionsRequest.Cursor | None]]:
-    """Ask for the eligible leaders of topics from the cursor on, of all topics if none are named. The response also
-    says where the next one begins."""
+    """Return the exchange that asks for the eligible leaders of topics from the cursor on, of all topics if none are
+    named. The response also says where the next one begins."""
     names = [DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)]
     request = DescribeTopicPartitionsRequest(topics=names, cursor=cursor)
     return Exchange(DESCRIBE_TOPIC_PARTITIONS, lambda _: request, _eligible)
@@ -103,7 +103,8 @@ def _eligible(
 
 
 def _if_served(cluster: ClusterClient, asked: Exchange[T], timeout: float) -> T | None:
-    """Return what the response of some broker means, or None if the broker does not serve the request."""
+    """Return what the response of some broker means. None means that the broker does not serve the request, or says in
+    its response that this version does not have it."""
     try:
         return cluster.exchange_any(asked, timeout=timeout)
     except OttlaError as error:

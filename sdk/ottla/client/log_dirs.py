@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ottla.client.grouping import grouped
 from ottla.client.kafka.apis import DESCRIBE_LOG_DIRS
 from ottla.client.kafka.exchange import Exchange
-from ottla.errors import error_from_code
+from ottla.errors import OttlaError, error_from_code
 from ottla_core.kafka.messages import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla_core.model import TopicPartition
 
@@ -31,10 +31,13 @@ class LogDirInfo:
     uncleanable: Mapping[TopicPartition, str] = field(default_factory=dict)
     late_transactions: tuple[TopicPartition, ...] = ()
     incomplete: tuple[TopicPartition, ...] = ()
+    error: OttlaError | None = None
+    """Why the broker can't use the directory. Its replicas are not known then."""
 
 
 def described_log_dirs(partitions: Iterable[TopicPartition] | None = None) -> Exchange[tuple[LogDirInfo, ...]]:
-    """Ask a broker for its directories, with the replicas of these partitions or, for None, with all."""
+    """Return the exchange that asks a broker for its directories, with the replicas of these partitions or, for None,
+    with all."""
     named = None
     if partitions is not None:
         topic = DescribeLogDirsRequest.DescribableLogDirTopic
@@ -44,8 +47,6 @@ def described_log_dirs(partitions: Iterable[TopicPartition] | None = None) -> Ex
 
 
 def _directory(directory: DescribeLogDirsResponse.DescribeLogDirsResult) -> LogDirInfo:
-    if directory.error_code:
-        raise error_from_code(directory.error_code, "", of=directory.log_dir)
     replicas = {
         TopicPartition(topic.name, replica.partition_index): replica
         for topic in directory.topics
@@ -60,4 +61,5 @@ def _directory(directory: DescribeLogDirsResponse.DescribeLogDirsResult) -> LogD
         {partition: replica.uncleanable for partition, replica in replicas.items() if replica.uncleanable},
         tuple(partition for partition, replica in replicas.items() if replica.late_transaction),
         tuple(partition for partition, replica in replicas.items() if replica.incomplete),
+        error_from_code(directory.error_code, "") if directory.error_code else None,
     )

@@ -89,7 +89,10 @@ class NamedCoordinators:
 
 
 def search(kind: str, names: Collection[str]) -> Exchange[dict[str, str]]:
-    """Ask for the addresses of the coordinators of these names. Those that have none at the moment are left out."""
+    """Return the exchange that asks for the addresses of the coordinators of these names.
+
+    Names that have no coordinator at the moment are left out.
+    """
 
     def build(terms: Terms) -> FindCoordinatorRequest:
         if terms.version >= _SEVERAL_FROM:

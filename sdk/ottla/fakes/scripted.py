@@ -22,7 +22,7 @@ from ottla.client.kafka.apis import AnyApi
 from ottla.fakes.scripted_group import ScriptedGroups
 from ottla.fakes.scripted_line import Break, Hang, Hold, Reject, ScriptedTransport, Step
 from ottla.fakes.scripted_log import ScriptedLog
-from ottla.fakes.scripted_private import respond_privately, stated
+from ottla.fakes.scripted_private import is_served, respond_privately, stated
 from ottla.fakes.scripted_rejections import rejection
 from ottla.fakes.scripted_session import Key, ScriptedSessions, has_something
 from ottla.fakes.scripted_txn import ScriptedTransactions
@@ -198,7 +198,7 @@ class ScriptedCluster:
     def respond(
         self, address: str, api: AnyApi, version: int, request: Message, is_over: Callable[[], bool]
     ) -> Message:
-        """The response of a broker that works. It may have to wait, which ends when `is_over`."""
+        """The response of a broker that works. A wait for records ends early once `is_over()`."""
         transaction_version = TRANSACTIONS_V2 if version >= api.transactions_v2_from else TRANSACTIONS_V1
         with self.changed:
             try:
@@ -439,8 +439,13 @@ _OF_BROKERS: Final = (
 
 
 def _name_of(api: AnyApi | Method[Any, Any]) -> str:
-    """Return the name by which steps are kept: that of an API, or of a private call."""
-    return f"{api.service}.{api.name}" if isinstance(api, Method) else api.name
+    """Return the name by which steps are kept: that of an API, or of a private call. Raises ValueError for a method
+    that clients do not call privately."""
+    if not isinstance(api, Method):
+        return api.name
+    if not is_served(api):
+        raise ValueError(f"{api.service}.{api.name} is no private call: script the API of Kafka that carries it")
+    return f"{api.service}.{api.name}"
 
 
 def _fetched(data: Mapping[Key, FetchResponse.PartitionData], session_id: int) -> FetchResponse:

@@ -1,7 +1,8 @@
 """Connects a client to scripted brokers (`ottla.fakes.scripted`), in place of sockets.
 
-Each line is served by a thread of its own. So responses come as they come from the network: later, on another thread,
-and in the order of the requests. Requests and responses are encoded and decoded as on the wire.
+The line of a stream has a thread of its own. So its responses come as they come from the network: later, on another
+thread, and in the order of the requests. Single calls are answered on the caller's thread, and do not wait for each
+other. Requests and responses are encoded and decoded as on the wire.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from ottla_core.kafka.runtime import UnencodableError
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """Answer with this code, for every partition of a request or for the whole of one that has none."""
+    """Answer with this code, for every partition of a request, or for the request as a whole if it has no
+    partitions."""
 
     code: int
     message: str = "scripted"
@@ -50,14 +52,14 @@ class Hang:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Answer as usual once `release()` was called on the cluster."""
+    """Answer as usual once `release()` has been called on the cluster."""
 
 
 Step = Reject | Break | Hang | Hold
 
 
 class Brokers(Protocol):
-    """What a line needs of the scripted cluster. Everything here is guarded by `changed`."""
+    """What a line needs of the scripted cluster. `changed` guards what changes here; the methods take it themselves."""
 
     changed: Condition
     addresses: list[str]
@@ -67,7 +69,6 @@ class Brokers(Protocol):
     @property
     def features(self) -> Mapping[str, int]: ...
     def version(self, api: AnyApi) -> int: ...
-    def until(self, condition: Callable[[], bool], timeout: float) -> None: ...
     def take_step(self, address: str, api: AnyApi, request: Message) -> Step | None: ...
     def respond(
         self, address: str, api: AnyApi, version: int, request: Message, is_over: Callable[[], bool]
@@ -93,6 +94,7 @@ class ScriptedAddress:
         self.address: Final = address
         self._cluster: Final = cluster
         self._lines: Final[list[ScriptedLine]] = []
+        self._is_closed = False
 
     @property
     def now(self) -> float:
@@ -114,7 +116,11 @@ class ScriptedAddress:
         version, asked = arrived(cluster, call)
         step = cluster.take_step(self.address, api, asked)
         if isinstance(step, Hold):
-            cluster.until(lambda: cluster.released >= release, timeout)
+            with cluster.changed:
+                cluster.changed.wait_for(lambda: self._is_closed or cluster.released >= release, timeout)
+            if cluster.released < release:
+                code = ErrorCode.NETWORK_EXCEPTION if self._is_closed else ErrorCode.REQUEST_TIMED_OUT
+                raise OttlaError(code, f"{api.name} at {self.address}: scripted")
         is_stopped = self.address in cluster.stopped
         if isinstance(step, Break) and step.applied:
             cluster.respond(self.address, api, version, asked, _goes_on)
@@ -133,6 +139,9 @@ class ScriptedAddress:
         """Do nothing: a scripted broker takes any number of connections."""
 
     def close(self) -> None:
+        with self._cluster.changed:
+            self._is_closed = True
+            self._cluster.changed.notify_all()
         for line in self._lines:
             line.close("the connection was closed")
 
@@ -187,11 +196,13 @@ class ScriptedLine:
         return self._address in self._cluster.stopped
 
     def _run(self) -> None:
-        while (call := self._next()) is not None:
-            self._take_in(call)
-        self.end("the connection was closed")
-        assert self.ended is not None
-        self._on_ended(self.ended)
+        try:
+            while (call := self._next()) is not None:
+                self._take_in(call)
+        finally:
+            self.end("the connection was closed")
+            assert self.ended is not None
+            self._on_ended(self.ended)
 
     def _next(self) -> Call[Waiter] | None:
         """Return the next call, or None once the line is over."""

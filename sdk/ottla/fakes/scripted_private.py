@@ -13,8 +13,13 @@ from ottla_proto.contracts import Method, Txn
 _SERVED: Final[dict[str, Method[Any, Any]]] = {Txn.PREPARE.path: Txn.PREPARE}
 
 
+def is_served(method: Method[Any, Any]) -> bool:
+    """Return whether scripted brokers answer this private call."""
+    return method.path in _SERVED
+
+
 def stated(request: Message) -> Any:
-    """Return a request: a private call as the message of its contract."""
+    """Return the request or, for a private call, the message of its contract."""
     if isinstance(request, OttlaCallRequest) and (method := _SERVED.get(request.method)) is not None:
         return method.request.FromString(request.body)
     return request

@@ -53,7 +53,7 @@ class ScriptedSessions:
         self._by_id: Final[dict[tuple[str, int], ScriptedSession]] = {}
 
     def of(self, address: str, request: FetchRequest) -> ScriptedSession:
-        """Return the session of a request, which has changed it. Raises OttlaError if there is no such session."""
+        """Apply a request to its session, and return the session. Raises OttlaError if there is no such session."""
         if request.session_epoch in (_BEGINS, _FINAL):
             self._by_id.pop((address, request.session_id), None)
             session = ScriptedSession(_NO_SESSION if request.session_epoch == _FINAL else next(self._ids))

@@ -34,9 +34,9 @@ def _own_error(response: Message) -> OttlaError | None:
 
 
 def _in_each(field: str) -> Callable[[Message], OttlaError | None]:
-    """Return a function that finds the error of a request that no controller has answered.
+    """Return a function that finds the error of a request that no controller has carried out.
 
-    The responses of some APIs have no field for it, and repeat it in each part of this `field`.
+    Some APIs have no field for such an error. Their responses repeat it in each element of `field`.
     """
 
     def failure(response: Message) -> OttlaError | None:

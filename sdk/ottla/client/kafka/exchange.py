@@ -1,4 +1,4 @@
-"""A request and how its response is read: the form in which the clients ask brokers for anything.
+"""A request and how its response is read: the form in which modules ask brokers (docs/adr/0046 says which do so).
 
 Both directions are pure functions of the module that asks. A connection does the rest (`ottla.client.kafka.peer`).
 """
@@ -17,12 +17,22 @@ Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
 
 
+NONSENSE: Final = "the broker's response makes no sense"
+
+
 class Terms(NamedTuple):
     """What a request depends on besides its contents: the version that is used, and the time that the broker has for
     it."""
 
     version: int
     timeout_ms: int
+
+
+class Outcome(NamedTuple, Generic[T]):
+    """What a response means, or the error that it has."""
+
+    value: T | None = None
+    error: OttlaError | None = None
 
 
 class Exchange(Generic[T]):
@@ -54,7 +64,8 @@ class Exchange(Generic[T]):
         return lambda version: self._build(Terms(version, timeout_ms))
 
     def result(self, response: Message, address: str) -> T:
-        """Return what a response of the broker at `address` means. Raises OttlaError, also if it makes no sense."""
+        """Return what a response of the broker at `address` means. Raises OttlaError, including when the response makes
+        no sense."""
         if not self._takes_errors and (failure := self.api.failure(response)) is not None:
             raise failure
         try:
@@ -62,5 +73,19 @@ class Exchange(Generic[T]):
         except OttlaError:
             raise
         except Exception as error:
-            reason = f"{self.api.name} at {address}: the broker's response makes no sense ({error!r})"
+            reason = f"{self.api.name} at {address}: {NONSENSE} ({error!r})"
             raise OttlaError(ErrorCode.NETWORK_EXCEPTION, reason) from error
+
+    @property
+    def with_errors(self) -> Exchange[Outcome[T]]:
+        """This exchange, which returns the error that a response has instead of raising it."""
+
+        def read(response: Any) -> Outcome[T]:
+            if not self._takes_errors and (failure := self.api.failure(response)) is not None:
+                return Outcome(error=failure)
+            try:
+                return Outcome(self._read(response))
+            except OttlaError as error:
+                return Outcome(error=error)
+
+        return Exchange(self.api, self._build, read, takes_errors=True, size_bytes=self.size_bytes)

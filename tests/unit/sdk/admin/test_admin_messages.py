@@ -21,6 +21,8 @@ from ottla.client.kafka.apis import (
 from ottla.client.log_dirs import described_log_dirs
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.kafka.messages import (
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -43,6 +45,9 @@ from ottla_core.model import TopicPartition
 NOT_CONTROLLER, TIMED_OUT = ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT
 LEAST_MS = 1500
 """The brokers get what is left of the 1.6 s that a method has."""
+
+
+ACL = ottla.Acl.allow("User:a", "write", ottla.Resource.topic("t"))
 
 
 def admin_of(brokers: AnsweringBrokers) -> ottla.Admin:
@@ -82,7 +87,7 @@ def test_a_new_topic_goes_with_its_assignments() -> None:
     assert [(a.partition_index, list(a.broker_ids)) for a in found.assignments] == [(0, [1, 2]), (1, [2])]
 
 
-def test_a_topic_that_can_not_be_created_is_told_in_the_controllers_words() -> None:
+def test_the_error_of_a_topic_that_can_not_be_created_has_the_controllers_words() -> None:
     with pytest.raises(ottla.ConfigError, match="so"):
         admin_of(answering(CREATE_TOPICS, created(ErrorCode.INVALID_CONFIG))).topics.create("t")
 
@@ -137,7 +142,6 @@ def test_added_partitions_come_with_a_warning_or_an_error() -> None:
     ],
 )
 def test_a_missing_answer_of_the_controller_is_an_error_of_the_request(codes: tuple[int, ...], expected: int) -> None:
-    """The next try knows that the first one may have been carried out."""
     failure = CREATE_TOPICS.failure(created(*codes))
     assert (0 if failure is None else failure.code) == expected
 
@@ -230,7 +234,7 @@ def test_configs_are_set_and_deleted() -> None:
     assert [(c.name, c.config_operation, c.value) for c in removed.resources[0].configs] == [("segment.ms", 1, None)]
 
 
-def test_a_config_that_can_not_be_set_is_told_in_the_controllers_words() -> None:
+def test_the_error_of_a_config_that_can_not_be_set_has_the_controllers_words() -> None:
     result = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
     refused = IncrementalAlterConfigsResponse(responses=[result(error_code=40, error_message="is no number")])
     with pytest.raises(ottla.ConfigError, match="is no number"):
@@ -319,3 +323,55 @@ def test_only_the_replicas_of_the_request_are_described() -> None:
 def test_a_broker_may_refuse_to_describe_its_directories(response: DescribeLogDirsResponse) -> None:
     with pytest.raises(ottla.errors.AuthorizationError):
         admin_of(answering(DESCRIBE_LOG_DIRS, response)).cluster.log_dirs(0)
+
+
+def test_a_directory_that_a_broker_can_not_use_keeps_the_others_known() -> None:
+    failed = DescribeLogDirsResponse.DescribeLogDirsResult(log_dir="/lost", error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    response = DescribeLogDirsResponse(results=[*directories(4, 0).results, failed])
+    good, lost = described_log_dirs().result(response, "b0:1")
+    assert (good.error, lost.replica_bytes) == (None, {})
+    assert lost.error is not None
+    assert lost.error.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+# ---- answers that are errors, and answers that make no sense ---------------------------------------------------------
+
+
+def test_an_error_in_a_response_is_an_answer_and_no_other_broker_is_asked() -> None:
+    result = CreateAclsResponse.AclCreationResult
+    busy = CreateAclsResponse(
+        results=[result(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, error_message="too many")]
+    )
+    brokers = AnsweringBrokers({"CreateAcls": busy}, brokers=2)
+    admin = ottla.Admin("b0:1,b1:1", request_timeout=0.01, _transport=brokers.connect)
+    with pytest.raises(OttlaError, match="too many"):
+        admin.acls.create(ACL)
+    assert len(brokers.requests(CreateAclsRequest)) == 1
+
+
+@pytest.mark.parametrize(
+    ("api", "response", "call"),
+    [
+        ("CreateAcls", CreateAclsResponse(), lambda admin: admin.acls.create(ACL)),
+        (DESCRIBE_CONFIGS.name, DescribeConfigsResponse(), lambda admin: admin.configs.get(topic="a")),
+        (INCREMENTAL_ALTER_CONFIGS.name, IncrementalAlterConfigsResponse(), lambda a: a.configs.set({"x": 1})),
+        (CREATE_TOPICS.name, CreateTopicsResponse(), lambda admin: admin.topics.create("t")),
+        (DELETE_TOPICS.name, DeleteTopicsResponse(), lambda admin: admin.topics.delete("a")),
+        (CREATE_PARTITIONS.name, CreatePartitionsResponse(), lambda admin: admin.topics.add_partitions("a", 2)),
+        ("DeleteRecords", DeleteRecordsResponse(), lambda admin: admin.topics.delete_records("a")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_response_that_lacks_what_was_asked_for_makes_no_sense(api: str, response: Any, call: Any) -> None:
+    brokers = AnsweringBrokers({api: response}, a=1)
+    admin = ottla.Admin("b0:1", request_timeout=0.2, _transport=brokers.connect)
+    with pytest.raises(OttlaError, match=rf"{api} at b0:1: the broker's response makes no sense"):
+        call(admin)
+
+
+@pytest.mark.parametrize("name", ["\ud800", None, 7])
+def test_a_name_that_is_no_text_is_refused_before_it_is_sent(name: Any) -> None:
+    brokers = answering(DELETE_TOPICS, DeleteTopicsResponse())
+    with pytest.raises(OttlaError):
+        admin_of(brokers).topics.delete(name)
+    assert brokers.requests(DeleteTopicsRequest) == []

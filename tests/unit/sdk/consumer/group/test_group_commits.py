@@ -569,7 +569,7 @@ def test_a_topic_that_is_recreated_while_a_consumer_starts_is_read_from_its_begi
     assert "recreated" in caplog.text
 
 
-def test_what_was_committed_in_a_former_topic_is_no_place_in_the_next_one() -> None:
+def test_an_offset_of_a_former_topic_is_not_a_position_in_its_successor() -> None:
     cluster = filled({0: 10})
     with consumer_of(cluster) as consumer:
         assert len(consumer.poll(WAIT)) == 10
