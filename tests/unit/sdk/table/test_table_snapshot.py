@@ -209,10 +209,11 @@ def test_it_is_written_while_the_table_follows_two_tables_share_it_and_new_parti
 ) -> None:
     monkeypatch.setattr(snapshot_module, "_EVERY_S", 0.0)
     cluster = filled([("a", 1)])
-    with table_of(cluster, tmp_path), table_of(cluster, tmp_path):
+    with table_of(cluster, tmp_path) as table, table_of(cluster, tmp_path) as other:
         send(cluster, [("b", 2)])
         path = tmp_path / "t.snapshot"
         wait_until(lambda: path.exists() and contents_of(path)[0].positions[0][0] == 2)
+        wait_until(lambda: table.get("b") == other.get("b") == 2)  # the last to close writes the snapshot
     cluster.add_topic("t", 2)
     send(cluster, [("c", 3)], partition=1)
     assert loaded(cluster, tmp_path) == ({"a": 1, "b": 2, "c": 3}, 2)
