@@ -1,5 +1,7 @@
 """Brokers without sockets, beneath the clients' connections: they keep logs in memory and do what a test scripts.
 
+    from ottla.client.kafka.apis import PRODUCE
+
     cluster = ScriptedCluster({"t": 3})
     cluster.will(PRODUCE, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER), Break())
     producer = Producer("b0:1", topic="t", _transport=cluster.connect)
