@@ -164,13 +164,15 @@ class ClusterClient:
         deadline_at = now + timeout
         contact_at = now + max(0.0, self._connect_timeout - LIMIT_S)
         backoff = Backoff()
+        last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the timeout expired before the client could call {name}")
         while True:
             try_s = min(_LONGEST_TRY_S, _FIRST_TRY_S * 2**backoff.attempts)
             early = not self._contacted and self.clock.monotonic() < contact_at
-            last = self._try_brokers(name, ask, min(deadline_at, contact_at) if early else deadline_at, try_s)
-            if not isinstance(last, OttlaError):
+            answer = self._try_brokers(ask, min(deadline_at, contact_at) if early else deadline_at, try_s, last)
+            if not isinstance(answer, OttlaError):
                 self._contacted, self.out_of_reach = True, False
-                return last
+                return answer
+            last = answer
             pause = backoff.next()
             next_at = self.clock.monotonic() + pause
             over, late = next_at >= deadline_at, not self._contacted and next_at >= contact_at
@@ -186,10 +188,9 @@ class ClusterClient:
             raise from_core(error, broker=address) from None
 
     def _try_brokers(
-        self, name: str, ask: Callable[[Connection, float], Found], deadline_at: float, try_s: float
+        self, ask: Callable[[Connection, float], Found], deadline_at: float, try_s: float, last: OttlaError
     ) -> Found | OttlaError:
-        """Return the first response, or the last error if no broker gives one."""
-        last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"the timeout expired before the client could call {name}")
+        """Return the first response, or the last error if no broker gives one. `last` is the error so far."""
         for address in self._addresses():
             left = deadline_at - self.clock.monotonic()
             if left <= 0:

@@ -8,6 +8,8 @@ import pytest
 from answering import Answer, AnsweringBrokers
 
 import ottla
+from ottla.admin.acl import core_acl
+from ottla.admin.acls import creation
 from ottla.admin.topics import deletion_of_records
 from ottla.client.kafka.apis import (
     CREATE_PARTITIONS,
@@ -352,7 +354,11 @@ def test_an_error_in_a_response_is_an_answer_and_no_other_broker_is_asked() -> N
 @pytest.mark.parametrize(
     ("api", "response", "call"),
     [
-        ("CreateAcls", CreateAclsResponse(), lambda admin: admin.acls.create(ACL)),
+        (
+            "CreateAcls",
+            CreateAclsResponse(),
+            lambda admin: admin._cluster.exchange_any(creation([core_acl(ACL)]), timeout=1.0),
+        ),
         (DESCRIBE_CONFIGS.name, DescribeConfigsResponse(), lambda admin: admin.configs.get(topic="a")),
         (INCREMENTAL_ALTER_CONFIGS.name, IncrementalAlterConfigsResponse(), lambda a: a.configs.set({"x": 1})),
         (CREATE_TOPICS.name, CreateTopicsResponse(), lambda admin: admin.topics.create("t")),
