@@ -54,7 +54,7 @@ class AnsweringBrokers:
     def take_step(self, address: str, api: AnyApi, request: Message) -> Step | None:
         return None
 
-    def rejection(self, address: str, api: AnyApi, version: int, request: Message, step: Reject) -> Message:
+    def rejection(self, address: str, api: AnyApi, request: Message, step: Reject) -> Message:
         raise AssertionError("nothing is rejected")
 
     def respond(

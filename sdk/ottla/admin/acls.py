@@ -94,7 +94,6 @@ class Acls:
     ) -> None:
         """Delete the ACLs that match, and add them to `deleted`. A request may be repeated after a lost response. Then
         the response has only those that the first one has left."""
-
         results = self._channel.cluster.exchange_any(deletion(filters), timeout=deadline.left())
         for result in results:
             deleted |= result.deleted
@@ -130,7 +129,7 @@ def _order(found: acl.Acl) -> tuple[object, ...]:
 
 # ---- Kafka's messages -----------------------------------------------------------------------------------------------
 class Deletion(NamedTuple):
-    """What one filter has deleted, and the first error."""
+    """The ACLs that one filter has deleted, and its first error."""
 
     deleted: dict[acl.Acl, None]
     error: OttlaError | None
@@ -197,6 +196,7 @@ def _creation(created: acl.Acl) -> CreateAclsRequest.AclCreation:
 
 
 def _found(response: DescribeAclsResponse) -> dict[acl.Acl, None]:
+    """Return the ACLs of a response as a set in its order."""
     return {
         acl.Acl(
             ResourceType(each.resource_type),

@@ -38,7 +38,6 @@ class EligibleLeaders(NamedTuple):
 
 def describe_cluster(cluster: ClusterClient, *, timeout: float) -> pb.MetadataResponse | None:
     """Return the cluster without topics. None means that the broker does not serve the request."""
-
     return _if_served(cluster, description_of_cluster(), timeout)
 
 

@@ -24,6 +24,7 @@ from ottla.client.kafka.apis import AnyApi
 from ottla.fakes.scripted_group import ScriptedGroups
 from ottla.fakes.scripted_line import Break, Hang, Hold, Reject, ScriptedTransport, Step
 from ottla.fakes.scripted_log import ScriptedLog
+from ottla.fakes.scripted_parts import epoch_ends, listed_offsets, produced
 from ottla.fakes.scripted_private import is_served, respond_privately, stated
 from ottla.fakes.scripted_rejections import rejection
 from ottla.fakes.scripted_session import Key, ScriptedSessions, has_something
@@ -59,7 +60,6 @@ __all__ = ["Break", "Hang", "Hold", "Reject", "ScriptedCluster"]
 
 _NO_ID: Final = bytes(16)
 _READ_COMMITTED: Final = 1
-_SEVERAL_COORDINATORS_FROM: Final = 4
 
 
 class ScriptedCluster:
@@ -218,7 +218,7 @@ class ScriptedCluster:
                     case OffsetForLeaderEpochRequest():
                         response = self._epoch_ends(address, request)
                     case FindCoordinatorRequest():
-                        response = self._coordinators(request, version)
+                        response = self._coordinators(request)
                     case OttlaCallRequest():
                         response = respond_privately(request, self.transactions)
                     case _ if isinstance(request, self.transactions.served):
@@ -226,11 +226,11 @@ class ScriptedCluster:
                     case _:
                         response = self.groups.respond(request)
             except OttlaError as error:
-                response = rejection(api, version, request, error.code, error.message)
+                response = rejection(api, request, error.code, error.message)
             self.changed.notify_all()
             return response
 
-    def rejection(self, address: str, api: AnyApi, version: int, request: Message, step: Reject) -> Message:
+    def rejection(self, address: str, api: AnyApi, request: Message, step: Reject) -> Message:
         """The response that rejects a request, or each of its partitions."""
         if isinstance(request, FetchRequest):
             with self.changed:
@@ -238,7 +238,7 @@ class ScriptedCluster:
                 rejected = {key: FetchResponse.PartitionData(error_code=step.code) for key in session.requested}
                 response: Message = _fetched(rejected, session.id)
         else:
-            response = rejection(api, version, request, step.code, step.message)
+            response = rejection(api, request, step.code, step.message)
         if step.leader is not None:
             self._name_leader(response, *step.leader)
         return response
@@ -274,19 +274,7 @@ class ScriptedCluster:
         return partition
 
     def _produce(self, address: str, request: ProduceRequest, transaction_version: int) -> ProduceResponse:
-        return ProduceResponse(
-            responses=[
-                ProduceResponse.TopicProduceResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_responses=[
-                        self._append(address, topic, part, request, transaction_version)
-                        for part in topic.partition_data
-                    ],
-                )
-                for topic in request.topic_data
-            ]
-        )
+        return produced(request, lambda topic, part: self._append(address, topic, part, request, transaction_version))
 
     def _append(
         self,
@@ -356,7 +344,9 @@ class ScriptedCluster:
         return response
 
     def _epoch_ends(self, address: str, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-        def end(name: str, part: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> Any:
+        def end(
+            name: str, part: OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+        ) -> OffsetForLeaderEpochResponse.EpochEndOffset:
             response = OffsetForLeaderEpochResponse.EpochEndOffset(partition=part.partition)
             try:
                 partition = self._led(address, _NO_ID, name, part.partition, part.current_leader_epoch)
@@ -366,16 +356,12 @@ class ScriptedCluster:
                 response.error_code = error.code
             return response
 
-        result = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
-        return OffsetForLeaderEpochResponse(
-            topics=[
-                result(topic=topic.topic, partitions=[end(topic.topic, part) for part in topic.partitions])
-                for topic in request.topics
-            ]
-        )
+        return epoch_ends(request, end)
 
     def _offsets(self, address: str, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        def found(name: str, part: ListOffsetsRequest.ListOffsetsPartition) -> Any:
+        def found(
+            name: str, part: ListOffsetsRequest.ListOffsetsPartition
+        ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
             response = ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=part.partition_index)
             try:
                 log = self.logs[self._led(address, _NO_ID, name, part.partition_index, part.current_leader_epoch)]
@@ -385,13 +371,7 @@ class ScriptedCluster:
                 response.error_code = error.code
             return response
 
-        result = ListOffsetsResponse.ListOffsetsTopicResponse
-        return ListOffsetsResponse(
-            topics=[
-                result(name=topic.name, partitions=[found(topic.name, part) for part in topic.partitions])
-                for topic in request.topics
-            ]
-        )
+        return listed_offsets(request, found)
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:
         brokers = [
@@ -415,10 +395,10 @@ class ScriptedCluster:
         ]
         return MetadataResponse.MetadataResponseTopic(name=name, topic_id=self._ids[name], partitions=partitions)
 
-    def _coordinators(self, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+    def _coordinators(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         """`coordinator` coordinates every group and every transactional id."""
         host, port = HostPort.parse(self.addresses[self.coordinator])
-        if version < _SEVERAL_COORDINATORS_FROM:
+        if not request.coordinator_keys:  # before version 4
             return FindCoordinatorResponse(node_id=self.coordinator, host=host, port=port)
         found = FindCoordinatorResponse.Coordinator
         return FindCoordinatorResponse(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any, Final, TypeAlias
 
+from ottla.fakes.scripted_parts import Commit, committed
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
@@ -29,11 +30,9 @@ from ottla_core.kafka.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
     SyncGroupResponse,
-    TxnOffsetCommitRequest,
 )
 from ottla_core.model import TopicId, TopicPartition
 
-Commit: TypeAlias = OffsetCommitRequest | TxnOffsetCommitRequest
 _OfMember: TypeAlias = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | Commit
 
 _NO_ID: Final = bytes(16)
@@ -178,10 +177,10 @@ class ScriptedGroups:
         me.joined = group.generation + 1
         if all(member.joined > group.generation for member in group.members.values()):
             self._complete(group)
-        committed = self._changed.wait_for(
+        is_complete = self._changed.wait_for(
             lambda: group.generation >= me.joined or group.members.get(member_id) is not me, _WAIT_S
         )
-        if not committed or group.members.get(member_id) is not me:
+        if not is_complete or group.members.get(member_id) is not me:
             raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member is no longer in the group")
         return self._response(group, member_id)
 
@@ -291,18 +290,9 @@ class ScriptedGroups:
 
     def judge(self, request: Commit, response: type[Any]) -> list[Any]:
         """Return the topics of the response: whether each offset is of a topic that exists."""
-        of_topic, of_partition = (getattr(response, f"{response.__name__}{part}") for part in ("Topic", "Partition"))
-        found = iter(self.offsets_of(request))
-        topics = []
-        for topic in request.topics:
-            parts = []
-            for part in topic.partitions:
-                partition, _ = next(found)
-                code = ErrorCode.UNKNOWN_TOPIC_ID if partition is None else ErrorCode.NONE
-                message = "it is another topic now" if partition is None else ""
-                parts.append(of_partition(partition_index=part.partition_index, error_code=code, error_message=message))
-            topics.append(of_topic(name=topic.name, topic_id=topic.topic_id, partitions=parts))
-        return topics
+        unknown = (ErrorCode.UNKNOWN_TOPIC_ID, "it is another topic now")
+        outcomes = (unknown if partition is None else (ErrorCode.NONE, "") for partition, _ in self.offsets_of(request))
+        return committed(request, response, outcomes)
 
     def enter(self, request: Commit, response: type[Any]) -> list[Any]:
         """Commit the offsets that can be committed. Return the topics of the response."""
@@ -345,10 +335,9 @@ class ScriptedGroups:
         self, name: str, topics: Any, request: OffsetFetchRequest, of_topic: type[Any], of_partition: type[Any]
     ) -> list[Any]:
         """Return the topics of the response to a request for some topics of a group, or for all (None)."""
-        committed = self.group(name).offsets
         if topics is None:
             by_name: dict[str, list[int]] = {}
-            for partition in sorted(committed):
+            for partition in sorted(self.group(name).offsets):
                 by_name.setdefault(partition.topic, []).append(partition.partition)
             asked: list[tuple[dict[str, Any], str, Any]] = [
                 ({"name": topic}, topic, numbers) for topic, numbers in by_name.items()

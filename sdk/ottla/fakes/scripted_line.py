@@ -59,7 +59,7 @@ Step = Reject | Break | Hang | Hold
 
 
 class Brokers(Protocol):
-    """What a line needs of the scripted cluster. `changed` guards what changes here; the methods take it themselves."""
+    """The scripted cluster, as far as a line needs it. `changed` guards the fields, and the methods acquire it."""
 
     changed: Condition
     addresses: list[str]
@@ -73,7 +73,7 @@ class Brokers(Protocol):
     def respond(
         self, address: str, api: AnyApi, version: int, request: Message, is_over: Callable[[], bool]
     ) -> Message: ...
-    def rejection(self, address: str, api: AnyApi, version: int, request: Message, step: Reject) -> Message: ...
+    def rejection(self, address: str, api: AnyApi, request: Message, step: Reject) -> Message: ...
 
 
 class ScriptedTransport:
@@ -102,7 +102,7 @@ class ScriptedAddress:
 
     def open(self, on_ended: Callable[[OttlaError], None]) -> ScriptedLine:
         if self.address not in self._cluster.addresses:
-            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: nobody listens there")
+            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: no broker listens there")
         line = ScriptedLine(self._cluster, self.address, on_ended)
         self._lines.append(line)
         return line
@@ -129,7 +129,7 @@ class ScriptedAddress:
             code = ErrorCode.REQUEST_TIMED_OUT if is_silent else ErrorCode.NETWORK_EXCEPTION
             raise OttlaError(code, f"{api.name} at {self.address}: scripted")
         if isinstance(step, Reject):
-            response = cluster.rejection(self.address, api, version, asked, step)
+            response = cluster.rejection(self.address, api, asked, step)
         else:
             response = cluster.respond(self.address, api, version, asked, _goes_on)
         answered = Answered(call, version, frame_of(api, version, response), self.address, cluster.features)
@@ -242,7 +242,7 @@ class ScriptedLine:
         if self._is_over():
             return
         if isinstance(step, Reject):
-            response = cluster.rejection(self._address, api, version, request, step)
+            response = cluster.rejection(self._address, api, request, step)
         else:
             response = cluster.respond(self._address, api, version, request, self._is_over)
         with cluster.changed:

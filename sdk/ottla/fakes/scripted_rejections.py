@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from itertools import repeat
+from typing import Any
 
 from ottla.client.kafka.apis import AnyApi
+from ottla.fakes.scripted_parts import committed, epoch_ends, listed_offsets, produced
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
@@ -30,14 +32,11 @@ from ottla_core.kafka.messages import (
     TxnOffsetCommitResponse,
 )
 
-_SEVERAL_GROUPS_FROM: Final = 8
-_SEVERAL_COORDINATORS_FROM: Final = 4
 
-
-def rejection(api: AnyApi, version: int, request: Message, code: int, message: str) -> Message:
+def rejection(api: AnyApi, request: Message, code: int, message: str) -> Message:
     """Return the response with this error: for the whole request if its response has a field for that, and otherwise
     for each of its parts. Raises OttlaError if a response can't have it."""
-    parts = _of_parts(version, request, code, message)
+    parts = _of_parts(request, code, message)
     if parts is not None:
         return parts
     fields: dict[str, Any] = {"error_code": code, "error_message": message}
@@ -48,79 +47,42 @@ def rejection(api: AnyApi, version: int, request: Message, code: int, message: s
     return response
 
 
-def _of_parts(version: int, request: Message, code: int, message: str) -> Message | None:
+def _of_parts(request: Message, code: int, message: str) -> Message | None:
+    error: dict[str, Any] = {"error_code": code, "error_message": message}
     match request:
         case ProduceRequest():
-            part = ProduceResponse.PartitionProduceResponse
-            return ProduceResponse(
-                responses=[
-                    ProduceResponse.TopicProduceResponse(
-                        name=topic.name,
-                        topic_id=topic.topic_id,
-                        partition_responses=[
-                            part(index=each.index, error_code=code, error_message=message, base_offset=-1)
-                            for each in topic.partition_data
-                        ],
-                    )
-                    for topic in request.topic_data
-                ]
-            )
+            appended = ProduceResponse.PartitionProduceResponse
+            return produced(request, lambda _, part: appended(index=part.index, base_offset=-1, **error))
         case ListOffsetsRequest():
             offset = ListOffsetsResponse.ListOffsetsPartitionResponse
-            return ListOffsetsResponse(
-                topics=[
-                    ListOffsetsResponse.ListOffsetsTopicResponse(
-                        name=topic.name,
-                        partitions=[
-                            offset(partition_index=each.partition_index, error_code=code, error_message=message)
-                            for each in topic.partitions
-                        ],
-                    )
-                    for topic in request.topics
-                ]
-            )
+            return listed_offsets(request, lambda _, part: offset(partition_index=part.partition_index, **error))
         case OffsetForLeaderEpochRequest():
             end = OffsetForLeaderEpochResponse.EpochEndOffset
-            return OffsetForLeaderEpochResponse(
-                topics=[
-                    OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
-                        topic=topic.topic,
-                        partitions=[end(partition=each.partition, error_code=code) for each in topic.partitions],
-                    )
-                    for topic in request.topics
-                ]
-            )
-        case FindCoordinatorRequest() if version >= _SEVERAL_COORDINATORS_FROM:
+            return epoch_ends(request, lambda _, part: end(partition=part.partition, error_code=code))
+        case FindCoordinatorRequest() if request.coordinator_keys:
             coordinator = FindCoordinatorResponse.Coordinator
             return FindCoordinatorResponse(
-                coordinators=[
-                    coordinator(key=key, error_code=code, error_message=message) for key in request.coordinator_keys
-                ]
+                coordinators=[coordinator(key=key, **error) for key in request.coordinator_keys]
             )
         case AddPartitionsToTxnRequest():
             return _not_added(request, code)
         case DescribeGroupsRequest():
             group = DescribeGroupsResponse.DescribedGroup
-            return DescribeGroupsResponse(
-                groups=[group(group_id=name, error_code=code, error_message=message) for name in request.groups]
-            )
+            return DescribeGroupsResponse(groups=[group(group_id=name, **error) for name in request.groups])
         case DescribeTransactionsRequest():
             state = DescribeTransactionsResponse.TransactionState
             return DescribeTransactionsResponse(
-                transaction_states=[
-                    state(transactional_id=name, error_code=code, error_message=message)
-                    for name in request.transactional_ids
-                ]
+                transaction_states=[state(transactional_id=name, **error) for name in request.transactional_ids]
             )
-        case OffsetFetchRequest() if version >= _SEVERAL_GROUPS_FROM:
+        case OffsetFetchRequest() if request.groups:
             found = OffsetFetchResponse.OffsetFetchResponseGroup
             return OffsetFetchResponse(
                 groups=[found(group_id=each.group_id, error_code=code) for each in request.groups]
             )
         case OffsetCommitRequest():
-            return OffsetCommitResponse(topics=_not_committed(OffsetCommitResponse, request, code, message))
+            return OffsetCommitResponse(topics=committed(request, OffsetCommitResponse, repeat((code, message))))
         case TxnOffsetCommitRequest():
-            return TxnOffsetCommitResponse(topics=_not_committed(TxnOffsetCommitResponse, request, code, message))
+            return TxnOffsetCommitResponse(topics=committed(request, TxnOffsetCommitResponse, repeat((code, message))))
         case _:
             return None
 
@@ -148,20 +110,3 @@ def _not_added(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsTo
             for topic in request.v3_and_below_topics
         ]
     )
-
-
-def _not_committed(
-    response: type[Any], request: OffsetCommitRequest | TxnOffsetCommitRequest, code: int, message: str
-) -> list[Any]:
-    of_topic, of_partition = (getattr(response, f"{response.__name__}{part}") for part in ("Topic", "Partition"))
-    return [
-        of_topic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                of_partition(partition_index=each.partition_index, error_code=code, error_message=message)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]

@@ -20,8 +20,7 @@ _NEVER: Final = 2**15
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
-
-_BEFORE_ALL_ELSE: Final = frozenset(
+_NOT_CARRIED_OUT: Final = frozenset(
     {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
 )
 
@@ -42,7 +41,7 @@ def _in_each(field: str) -> Callable[[Message], OttlaError | None]:
     def failure(response: Message) -> OttlaError | None:
         parts = getattr(response, field)
         codes = {part.error_code for part in parts}
-        return _own_error(parts[0]) if len(codes) == 1 and codes <= _BEFORE_ALL_ELSE else None
+        return _own_error(parts[0]) if len(codes) == 1 and codes <= _NOT_CARRIED_OUT else None
 
     return failure
 
@@ -66,7 +65,7 @@ class Api(NamedTuple, Generic[Request, Response]):
     transactions_v2_from: int = _NEVER
     failure: Callable[[Response], OttlaError | None] = _own_error
     call: str = ""
-    """What a private call is called."""
+    """The name of a private call."""
 
     @property
     def key(self) -> int:

@@ -16,20 +16,18 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
 
-
 NONSENSE: Final = "the broker's response makes no sense"
 
 
 class Terms(NamedTuple):
-    """What a request depends on besides its contents: the version that is used, and the time that the broker has for
-    it."""
+    """The version of a request, and the time in ms that the broker has for it."""
 
     version: int
     timeout_ms: int
 
 
 class Outcome(NamedTuple, Generic[T]):
-    """What a response means, or the error that it has."""
+    """The meaning of a response, or its error."""
 
     value: T | None = None
     error: OttlaError | None = None
@@ -66,10 +64,8 @@ class Exchange(Generic[T]):
     def result(self, response: Message, address: str) -> T:
         """Return what a response of the broker at `address` means. Raises OttlaError, including when the response makes
         no sense."""
-        if not self._takes_errors and (failure := self.api.failure(response)) is not None:
-            raise failure
         try:
-            return self._read(response)
+            return self._meaning(response)
         except OttlaError:
             raise
         except Exception as error:
@@ -81,11 +77,14 @@ class Exchange(Generic[T]):
         """This exchange, which returns the error that a response has instead of raising it."""
 
         def read(response: Any) -> Outcome[T]:
-            if not self._takes_errors and (failure := self.api.failure(response)) is not None:
-                return Outcome(error=failure)
             try:
-                return Outcome(self._read(response))
+                return Outcome(self._meaning(response))
             except OttlaError as error:
                 return Outcome(error=error)
 
         return Exchange(self.api, self._build, read, takes_errors=True, size_bytes=self.size_bytes)
+
+    def _meaning(self, response: Message) -> T:
+        if not self._takes_errors and (failure := self.api.failure(response)) is not None:
+            raise failure
+        return self._read(response)
