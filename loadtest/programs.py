@@ -24,6 +24,7 @@ Program = Literal[
     "rows.connections",
     "rows.consume",
     "rows.failover",
+    "rows.first_produce",
     "rows.footprint",
     "rows.groups",
     "rows.large_groups",

@@ -22,7 +22,7 @@ from peers.spark.session import spark
 import ottla
 from loadtest.kafka.sides import Side, side_of
 from loadtest.kafka.traffic import observed
-from loadtest.programs import Program
+from loadtest.programs import Program, run
 from loadtest.rows.group_calls import GroupCalls
 from loadtest.rows.groups import commits_at, make_topic
 from loadtest.spark import rates
@@ -66,6 +66,10 @@ class Programs:
 
     def sdk_batches(self, records: int) -> dict[str, Any]:
         return self.sdk_consume(records, "--batches")
+
+    def first_produce(self, records: int) -> dict[str, Any]:
+        """Send one record from a fresh process."""
+        return dict(run("rows.first_produce", self._stack.bootstrap, "--topic", self._topic(partitions=1)))
 
     def kafka_consume(self, records: int) -> dict[str, Any]:
         arguments = ("--topic", self._filled(records), "--records", str(records))

@@ -446,3 +446,47 @@ class MarkerWritten(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_common_pb2.Error]
     def __init__(self, partitions: _Optional[_Iterable[_Union[_common_pb2.Error, _Mapping]]] = ...) -> None: ...
+
+class ReplicaEpochsRequest(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ReplicaEpochsResponse(_message.Message):
+    __slots__ = ("error", "epochs", "log_start_offset", "high_watermark")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    epochs: _containers.RepeatedCompositeFieldContainer[EpochStart]
+    log_start_offset: int
+    high_watermark: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., epochs: _Optional[_Iterable[_Union[EpochStart, _Mapping]]] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+
+class ImportRecordsRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "expected_next_offset", "records", "log_start_offset", "timeout_ms")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    expected_next_offset: int
+    records: bytes
+    log_start_offset: int
+    timeout_ms: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., expected_next_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., log_start_offset: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class ImportRecordsResponse(_message.Message):
+    __slots__ = ("error", "next_offset")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    next_offset: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., next_offset: _Optional[int] = ...) -> None: ...

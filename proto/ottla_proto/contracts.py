@@ -65,6 +65,13 @@ class Broker:
     APPENDS = GatheredCalls("Broker", "Appends", b.AppendCall, b.AppendResponse)
 
 
+class ClientCalls:
+    """The calls of clients in the private API of brokers (docs/adr/0028). No service has a method for them."""
+
+    IMPORT_RECORDS = Method("Broker", "ImportRecords", b.ImportRecordsRequest, b.ImportRecordsResponse)
+    REPLICA_EPOCHS = Method("Broker", "ReplicaEpochs", b.ReplicaEpochsRequest, b.ReplicaEpochsResponse)
+
+
 class Controller:
     SERVICE: Final[ServiceDescriptor] = c.DESCRIPTOR.services_by_name["Controller"]
     CREATE_TOPICS = Method("Controller", "CreateTopics", c.CreateTopicsRequest, c.CreateTopicsResponse)

@@ -190,7 +190,7 @@ class Composer:
             self._simple(of, is_null=is_null, nullable=nullable)
 
     def _array(self, of: Field, version: int, *, is_null: bool, nullable: bool) -> None:
-        count = -1 if is_null else self._random.choice(_COUNTS)
+        count = -1 if is_null else self._random.choice(self.counts(of.name))
         spot = self._count("count", count, 4, nullable=nullable)
         for _ in range(count):
             if of.struct is not None:
@@ -256,6 +256,10 @@ class Composer:
         return self._draft.spots[-1]
 
     # ---- values ----------------------------------------------------------------------------------------------------
+
+    def counts(self, name: str) -> Sequence[int]:
+        """Return how many elements an array of that name may have."""
+        return _COUNTS
 
     def _content(self, of: Field, kind: str) -> bytes:
         if kind == "records":

@@ -1,9 +1,8 @@
 """`python -m tests.fuzz_client --cases 50000 --seed 7`: a hostile server against the SDK's Kafka transport.
 
-Every method that can be called over Kafka's protocol, in every version, and whole producers and consumers, each against
-a server that is honest but for one response. Each has to get a response or one clear error, in time, and leaves nothing
-behind. Afterwards the same with a planted bug each, which must be found. Exit code 0: nothing was found, and every
-planted bug.
+Everything that the clients ask, in every version, and whole producers and consumers, each against a server that is
+honest but for one response. Each has to get a response or one clear error, in time, and leaves nothing behind.
+Afterwards the same with a planted bug each, which must be found. Exit code 0: nothing was found, and every planted bug.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.fuzz_client.case import Case, cases
+from tests.fuzz_client.exchanges import LEVELS
 from tests.fuzz_client.judge import Listener, faults_of
 from tests.fuzz_client.planted import PLANTED
 from tests.fuzz_client.player import HostileServer, Player
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
 
     seed = given.seed or random.randrange(1, 1 << 31)
     print(f"seed {seed}, {given.cases:,} cases", flush=True)
-    outcome = run(partial(cases, count=given.cases, seed=seed), show=partial(print, flush=True))
+    outcome = run(cases(LEVELS, given.cases, seed), show=partial(print, flush=True))
     print_table(outcome)
     failing = given.directory / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}.jsonl"
     if save_cases(outcome, failing):

@@ -1,4 +1,4 @@
-"""Plays one call, or one stream of calls, through a peer of the transport."""
+"""Plays one exchange, or several on one stream, through a peer of the transport."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from typing import Any, Final
 
 from tests.fuzz_client.case import Case, Level
 from tests.fuzz_client.ending import Ending, How
-from tests.fuzz_client.exchanges import EXCHANGES
+from tests.fuzz_client.exchanges import EXCHANGES, FETCH, PRODUCE, fetch, produce
 from tests.fuzz_client.logins import login_of
 from tests.fuzz_client.misdeeds import MISDEEDS
-from tests.fuzz_client.requests import methods, plausible
-from tests.fuzz_client.vocabulary import HOST, TOPIC, TOPIC_ID
+from tests.fuzz_client.vocabulary import HOST
 
+from ottla.client.kafka.exchange import Outcome
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
 from ottla.client.kafka.sockets.protection import Protection
-from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.broker_session import BrokerSession
 from ottla_core.clock import SystemClock
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker
 
 TIMEOUT_S: Final = 8.0
 """The timeout of a call that is not meant to wait for it."""
@@ -38,6 +36,8 @@ _SLOW_SHARE: Final = 0.01
 """The share of calls followed by others, if their connection is given up only after ten seconds, because the broker
 owes its versions."""
 _GOES_ON_WITHIN_S: Final = 12.0
+_WITH_ERRORS_SHARE: Final = 0.5
+"""The share of calls whose error is a result, as of those that any broker may answer."""
 _NEXT_TIMEOUT_S: Final = 1.0
 _PAUSE_S: Final = 0.02
 _GIVES_UP_AFTER_S: Final = 4.0
@@ -49,10 +49,8 @@ _NOT_IN_VERSION: Final = "can't be encoded in version"
 
 def play_call(case: Case, port: int, *, patience: float = 1.0) -> Ending:
     """Make one call, or several on one stream, and close the peer. Short timeouts are `patience` times as long."""
-    names = TopicNames()
-    names.learn(TOPIC_ID, TOPIC)
     network = Network(case.client_id, "0", SystemClock(), Protection(login=login_of(case.mechanism)))
-    peer = KafkaPeer(Address(f"{HOST}:{port}", network), names)
+    peer = KafkaPeer(Address(f"{HOST}:{port}", network))
     timeout_s = SHORT_TIMEOUT_S * patience if MISDEEDS[case.misdeed].waits else TIMEOUT_S
     try:
         if case.level is Level.STREAM:
@@ -85,15 +83,13 @@ def _call(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
 
 def _make(case: Case, peer: KafkaPeer, chance: random.Random, timeout_s: float) -> None:
     """Make the call. Raises the error that ends it, or that is in the response."""
-    if (maker := EXCHANGES.get(case.method)) is not None:
-        peer.exchange(maker(chance), timeout=timeout_s)
-        return
-    method = methods()[case.method]
-    request = plausible(method, chance)
-    make = chance.choice((peer.call, peer.ask))
-    response = make(method, request, timeout=timeout_s)
-    if response.error.code:
-        raise OttlaError(response.error.code, response.error.message)
+    asked = EXCHANGES[case.asks](chance)
+    if chance.random() < _WITH_ERRORS_SHARE:
+        outcome = peer.exchange(asked.with_errors, timeout=timeout_s)
+        if outcome.error is not None:
+            raise outcome.error
+    else:
+        peer.exchange(asked, timeout=timeout_s)
 
 
 def _must_go_on(case: Case, ending: Ending) -> bool:
@@ -129,7 +125,7 @@ def _failed(case: Case, error: OttlaError, until: float) -> Ending:
 
 
 def _is_refused(error: OttlaError) -> bool:
-    """Return whether Kafka's messages can't express the request, or not in this version."""
+    """Return whether the messages of this version can't express the request."""
     return error.code == ErrorCode.UNSUPPORTED_VERSION or _NOT_IN_VERSION in error.message
 
 
@@ -138,15 +134,15 @@ class _Told:
 
     def __init__(self) -> None:
         self.changed: Final = Condition()
-        self.responses: Final[dict[int, Any]] = {}
+        self.responses: Final[dict[int, Outcome[Any]]] = {}
         self.ends: Final[list[tuple[OttlaError, list[int]]]] = []
         self.faults: Final[list[str]] = []
 
-    def on_response(self, number: int, response: Any) -> None:
+    def on_response(self, number: int, outcome: Outcome[Any]) -> None:
         with self.changed:
             if number in self.responses or self.ends:
                 self.faults.append(f"call {number} has ended before")
-            self.responses[number] = response
+            self.responses[number] = outcome
             self.changed.notify_all()
 
     def on_broken(self, error: OttlaError, left: list[int]) -> None:
@@ -159,18 +155,18 @@ class _Told:
 
 def _stream(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
     chance = case.chance("request")
-    method, told = methods()[case.method], _Told()
-    at_once = method is not Broker.FETCH  # which has one request at a time
+    told, session = _Told(), BrokerSession()
+    at_once = case.asks == PRODUCE  # a stream has one fetch at a time
     until = time.monotonic() + timeout_s + _GRACE_S
     begun, refused = [], None
-    is_silent = method is Client.PRODUCE and chance.random() < _SILENT_SHARE
+    is_silent = case.asks == PRODUCE and chance.random() < _SILENT_SHARE
     try:
-        stream = peer.open_stream(method, told.on_response, told.on_broken)
-        for _ in range(case.at + 1 + chance.randrange(2)):
-            request = plausible(method, chance)
+        stream = peer.open_stream(case.asks, told.on_response, told.on_broken, session)
+        for number in range(1, case.at + 2 + chance.randrange(2)):
+            asked = fetch(chance, session, number) if case.asks == FETCH else EXCHANGES[case.asks](chance)
             if is_silent:
-                request.acks = 0
-            number = stream.send(request, timeout_ms=int(timeout_s * 1000), answered=not is_silent)
+                asked = produce(chance, acks=0)
+            stream.send(asked, timeout_ms=int(timeout_s * 1000), answered=not is_silent)
             begun += [number] * (not is_silent)
             if not at_once:
                 _wait(told, begun, until)
@@ -197,7 +193,7 @@ def _judged(told: _Told, begun: list[int], refused: OttlaError | None, late_s: f
         faults.append("the end of the stream was not told")
     if begun and sorted([*told.responses, *left]) != begun:
         faults.append(f"of the calls {begun}, {sorted(told.responses)} were answered and {left} were left")
-    errors = [response.error for response in told.responses.values() if response.error.code]
+    errors = [outcome.error for outcome in told.responses.values() if outcome.error is not None]
     if left or refused is not None:
         error = told.ends[0][0] if told.ends else refused
         assert error is not None

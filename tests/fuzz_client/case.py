@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Final, Self
@@ -23,7 +24,6 @@ _POOLS: Final = {
     where: [name for name, misdeed in MISDEEDS.items() for _ in range(misdeed.weight) if misdeed.where & where]
     for where in (Where.HANDSHAKE, Where.LOGIN, Where.CALL)
 }
-_STREAMS: Final = ("/ottla.v1.Broker/Produce", "/ottla.v1.Broker/Fetch")
 
 
 class Level(Enum):
@@ -49,13 +49,13 @@ class Case:
     """The server does the misdeed instead of its response number `at`, counted from 0.
 
     It counts only responses to ApiVersions and to those of a login if the misdeed is `in_handshake`, else only the
-    others. `method` is a path of the contracts, and "" for whole clients. `mechanism` is that of the login, and ""
+    others. `asks` is the name of an exchange, and "" for whole clients. `mechanism` is that of the login, and ""
     without one. `seed` decides all the rest.
     """
 
     number: int
     level: Level
-    method: str
+    asks: str
     misdeed: str
     in_handshake: bool
     at: int
@@ -79,19 +79,19 @@ class Case:
         return cls(**{name: fields[name] for name in cls.__slots__} | {"level": Level(fields["level"])})
 
 
-def cases(methods: list[str], count: int, seed: int) -> list[Case]:
-    """Return this many cases, which are always the same for one seed."""
+def cases(exchanges: Mapping[str, Level], count: int, seed: int) -> list[Case]:
+    """Return this many cases, which are always the same for one seed. The names of the exchanges have their levels."""
     chance = random.Random(seed)
-    return [_case(methods, number, chance) for number in range(count)]
+    names = list(exchanges)
+    return [_case(exchanges, names[number % len(names)], number, chance) for number in range(count)]
 
 
-def _case(methods: list[str], number: int, chance: random.Random) -> Case:
+def _case(exchanges: Mapping[str, Level], asks: str, number: int, chance: random.Random) -> Case:
     if chance.random() < _WHOLE_SHARE:
-        level, method = chance.choice(tuple(_WHOLE_CLIENTS)), ""
+        level, asks = chance.choice(tuple(_WHOLE_CLIENTS)), ""
         at = chance.randrange(_WHOLE_CLIENTS[level])
     else:
-        method = methods[number % len(methods)]
-        level = Level.STREAM if method in _STREAMS else Level.CALL
+        level = exchanges[asks]
         at = chance.choice((0, 0, chance.randrange(_MOST_CALLS))) if level is Level.STREAM else 0
     in_handshake = chance.random() < _HANDSHAKE_SHARE
     if in_handshake:
@@ -101,4 +101,4 @@ def _case(methods: list[str], number: int, chance: random.Random) -> Case:
     if mechanism and in_handshake:
         where, at = Where.LOGIN, chance.randrange(1, _LOGIN_RESPONSES)
     misdeed, seed = chance.choice(_POOLS[where]), chance.randrange(1 << 31)
-    return Case(number, level, method, misdeed, in_handshake, at, seed, mechanism)
+    return Case(number, level, asks, misdeed, in_handshake, at, seed, mechanism)

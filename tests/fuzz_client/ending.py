@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class How(Enum):
-    """`MISSING`: the request has no translation, or none into this version."""
+    """`MISSING`: the versions that the broker serves can't express the request."""
 
     RESPONSE = "response"
     ERROR = "error"

@@ -7,9 +7,9 @@ import struct
 from typing import Any, Final, NamedTuple
 
 from tests.fuzz import batches
-from tests.fuzz.messages import Composer, class_of, requests
+from tests.fuzz.messages import class_of, requests
 from tests.fuzz_client.logins import MECHANISMS, HonestLogin
-from tests.fuzz_client.vocabulary import HOST, NODE, RECORDS, TOPIC, TOPIC_ID, HonestVocabulary
+from tests.fuzz_client.vocabulary import HOST, NODE, RECORDS, TOPIC, TOPIC_ID, HonestComposer
 
 from ottla.client.kafka import apis
 from ottla_core.kafka import codec
@@ -65,7 +65,7 @@ class Broker:
 
     def __init__(self, port: int, chance: random.Random, *, serves_all: bool) -> None:
         self._port: Final = port
-        self._composer: Final = Composer(HonestVocabulary(port), chance)
+        self._composer: Final = HonestComposer(port, chance)
         self._newest: Final = {
             api.key: api.versions[-1] if serves_all else chance.choice(api.versions) for api in APIS.values()
         }

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tests.fuzz.lies import BOMBS, HARMLESS, LIES, Lie
 from tests.fuzz.messages import Composer
-from tests.fuzz_client.vocabulary import PASSWORD, USER, HonestVocabulary, OddVocabulary
+from tests.fuzz_client.vocabulary import PASSWORD, USER, HonestComposer, HonestVocabulary, OddVocabulary
 
 from ottla.client.kafka.apis import SASL_AUTHENTICATE
 from ottla_core.kafka import codec
@@ -183,12 +183,18 @@ def _half_a_head(moment: Moment, chance: random.Random) -> Sequence[Act]:
 
 
 def _told(lie: Lie) -> Callable[[Moment, random.Random], Sequence[Act]]:
-    def acts(moment: Moment, chance: random.Random) -> Sequence[Act]:
-        draft = Composer(HonestVocabulary(moment.port), chance).response(moment.key, moment.version, is_tame=True)
-        lie(draft, chance)
-        return [draft.frame(moment.correlation_id)]
+    return lambda moment, chance: _with(lie, Composer(HonestVocabulary(moment.port), chance), moment, chance)
 
-    return acts
+
+def _harmless(lie: Lie) -> Callable[[Moment, random.Random], Sequence[Act]]:
+    """Tell a lie that changes nothing, in a response that would be good without it."""
+    return lambda moment, chance: _with(lie, HonestComposer(moment.port, chance), moment, chance)
+
+
+def _with(lie: Lie, compose: Composer, moment: Moment, chance: random.Random) -> Sequence[Act]:
+    draft = compose.response(moment.key, moment.version, is_tame=True)
+    lie(draft, chance)
+    return [draft.frame(moment.correlation_id)]
 
 
 def _odd_values(moment: Moment, chance: random.Random) -> Sequence[Act]:
@@ -272,7 +278,7 @@ def _odd_versions(moment: Moment, chance: random.Random) -> Sequence[Act]:
 
 
 _HARMLESS_LIES: Final = {
-    f"lie: {name}": Misdeed(_told(lie), Expect.RESPONSE, where=Where.CALL, speaks_well=True)
+    f"lie: {name}": Misdeed(_harmless(lie), Expect.RESPONSE, where=Where.CALL, speaks_well=True)
     for name, lie in HARMLESS.items()
 }
 _LIES: Final = {f"lie: {name}": Misdeed(_told(lie), Expect.EITHER, speaks_well=True) for name, lie in LIES.items()}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from tests.fuzz_client.case import cases
+from tests.fuzz_client.exchanges import LEVELS
 from tests.fuzz_client.report import print_summary, summary
 from tests.fuzz_client.run import run
 
@@ -150,7 +150,8 @@ def _replace(owner: Any, name: str, new: Any) -> None:
 def main(arguments: list[str]) -> int:
     name, seed = arguments
     bug = PLANTED[name]
-    outcome = run(partial(cases, count=CASES, seed=int(seed)), stop_at=bug.kind, plant=bug.plant, show=print)
+    bug.plant()
+    outcome = run(cases(LEVELS, CASES, int(seed)), stop_at=bug.kind, show=print)
     print_summary(summary(outcome, seed=int(seed), planted=0, planted_found=0))
     return 1 if outcome.count(PLANTED[name].kind) else 0
 

@@ -32,7 +32,7 @@ def summary(outcome: Outcome, *, seed: int, planted: int, planted_found: int) ->
     return {
         "cases": outcome.cases,
         "whole_clients": sum(n for (level, _, _), n in outcome.ends.items() if Level(level).is_whole_client),
-        "methods": outcome.methods,
+        "exchanges": len(outcome.asked - {""}),
         "versions": len(outcome.versions),
         "hangs": outcome.count("hang"),
         "crashes": outcome.count("crash"),

@@ -3,7 +3,6 @@ leak."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import resource
 import threading
@@ -14,13 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz_client.case import Case, Level
+from tests.fuzz_client.case import Case
 from tests.fuzz_client.ending import Ending, How
 from tests.fuzz_client.exchanges import EXCHANGES
 from tests.fuzz_client.honest import APIS
 from tests.fuzz_client.judge import Fault, Listener, faults_of
 from tests.fuzz_client.player import HostileServer, Player
-from tests.fuzz_client.requests import methods
 from tests.fuzz_client.watchdog import Watchdog
 
 MOST_GROWTH_MB: Final = 24.0
@@ -32,12 +30,10 @@ _ROUND: Final = 2_000
 _SMALL_ROUND: Final = 200
 _MOST_FINDINGS: Final = 50
 _PAGES_AT: Final = 1
-_TRIES: Final = 4
-"""A method may have a translation for some of its requests, and none for others."""
 _PATIENCE: Final = 10.0
 _LOOKS_EACH_S: Final = 0.2
 _EVERY_VERSION_CASES: Final = 20_000
-"""The number of cases with each version of each API."""
+"""The number of cases with each exchange, and with each version of each API."""
 _MISSING_SHARE: Final = 0.1
 
 
@@ -52,7 +48,8 @@ class Finding:
 
 @dataclass(slots=True)
 class Outcome:
-    """`retried` are the cases with doubtful faults that had none when they were played alone."""
+    """`retried` are the cases with doubtful faults that had none when they were played alone. `asked` has the exchanges
+    that were sent."""
 
     cases: int = 0
     done: int = 0
@@ -64,7 +61,7 @@ class Outcome:
     peak_mb: float = 0.0
     slowest_s: float = 0.0
     seconds: float = 0.0
-    methods: int = 0
+    asked: set[str] = field(default_factory=set)
 
     @property
     def growth_mb(self) -> float:
@@ -80,34 +77,10 @@ class Outcome:
         return sum(finding.kind in kinds for finding in self.findings)
 
 
-def run(
-    cases: Callable[[list[str]], Sequence[Case]],
-    *,
-    stop_at: str = "",
-    plant: Callable[[], None] = lambda: None,
-    show: Callable[[str], None],
-) -> Outcome:
-    """Play cases for the methods that the transport has. The first finding of the kind `stop_at` ends the run.
-
-    `plant` is called once the methods are known, because a planted leak would make each of them wait for seconds.
-    """
+def run(cases: Sequence[Case], *, stop_at: str = "", show: Callable[[str], None]) -> Outcome:
+    """Play cases. The first finding of the kind `stop_at` ends the run."""
     with HostileServer() as server, Listener() as listener:
-        return _Run(server, listener, show, stop_at).all(cases, plant)
-
-
-def translated_methods(player: Player) -> list[str]:
-    """Return the paths of the methods that can be called over Kafka's protocol, by calling each of them."""
-    numbers = itertools.count()
-    return [
-        path
-        for path in (*methods(), *EXCHANGES)
-        if any(_is_translated(player, path, next(numbers)) for _ in range(_TRIES))
-    ]
-
-
-def _is_translated(player: Player, path: str, number: int) -> bool:
-    case = Case(-1 - number, Level.CALL, path, "none", in_handshake=False, at=0, seed=number)
-    return player.play(case).how is not How.MISSING
+        return _Run(server, listener, show, stop_at).all(cases)
 
 
 class _Run:
@@ -122,14 +95,11 @@ class _Run:
         self._lock: Final = threading.Lock()
         self._suspects: Final[list[Case]] = []
 
-    def all(self, cases: Callable[[list[str]], Sequence[Case]], plant: Callable[[], None]) -> Outcome:
+    def all(self, cases: Sequence[Case]) -> Outcome:
         begun, outcome = time.monotonic(), self._outcome
-        paths = translated_methods(self._players[0])
-        plant()
-        outcome.methods = len(paths)
         _forget_peak()
         self._watchdog.start()
-        for played in _rounds(cases(paths), self._size):
+        for played in _rounds(cases, self._size):
             self._round(played)
             self._show(
                 f"{outcome.cases:,} cases, {time.monotonic() - begun:.0f} s,"
@@ -193,6 +163,8 @@ class _Run:
         outcome.done += ending.was_done
         outcome.ends[case.level.value, case.misdeed, ending.how.value] += 1
         outcome.versions.update(ending.seen)
+        if ending.how is not How.MISSING:
+            outcome.asked.add(case.asks)
         outcome.slowest_s = max(outcome.slowest_s, ending.seconds)
 
     def _find(self, case: Case | None, faults: Sequence[Fault]) -> None:
@@ -235,10 +207,11 @@ def _left_out(outcome: Outcome) -> list[str]:
     found = []
     missing = sum(count for (_, _, how), count in outcome.ends.items() if how == How.MISSING.value)
     if missing > _MISSING_SHARE * outcome.cases:
-        found.append(f"{missing} requests had no translation")
+        found.append(f"{missing} requests could not be expressed")
     if outcome.cases >= _EVERY_VERSION_CASES:
-        known = {(key, version) for key in {key for key, _ in outcome.versions} for version in APIS[key].versions}
+        known = {(key, version) for key, api in APIS.items() for version in api.versions}
         found += [f"nobody has called version {version} of API {key}" for key, version in known - outcome.versions]
+        found += [f"nobody has sent {name}" for name in EXCHANGES.keys() - outcome.asked]
     return found
 
 

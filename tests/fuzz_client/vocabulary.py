@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.fuzz import batches
+from tests.fuzz.messages import Composer
 
 TOPIC: Final = "t"
 TOPIC_ID: Final = bytes(range(16))
@@ -31,6 +32,9 @@ _ODD: Final[dict[str, tuple[int, ...]]] = {
 }
 _ODD_HOSTS: Final = (HOST, HOST, "", "\0", "a b", "x" * 300, "y" * 30_000, "a..b", "::1", "[::1]", "0.0.0.0", ":", "ü")
 """None of them is looked up elsewhere, so nobody waits for a name server."""
+_BODY: Final = "\x12\x02\n\0"
+"""The response to any private call: no error, and one part that has one part."""
+_ODD_BODIES: Final = (_BODY, "", "x", "\n\0", "\n\x02\x08\x03", "\n\x02\x08\x7f", "\x12\0" * 500, "\x12\x7f")
 _ODD_NAMES: Final = (TOPIC, TOPIC, "", "u", "n" * 250, "ü\u2028🐙", "\0", "n" * 30_000)
 
 
@@ -50,7 +54,7 @@ class HonestVocabulary:
     def texts(self, name: str, entity: str) -> Sequence[str]:
         if entity == "topicName" or name in ("topic", "topic_name"):
             return (TOPIC,)
-        return (HOST,) if name == "host" else ("",)
+        return {"host": (HOST,), "body": (_BODY,)}.get(name, ("",))
 
     def numbers(self, name: str, *, is_tame: bool) -> Sequence[int] | None:
         if name in ("preferred_read_replica", "log_append_time_ms"):
@@ -71,11 +75,21 @@ class OddVocabulary(HonestVocabulary):
         return batches.records(random_)
 
     def texts(self, name: str, entity: str) -> Sequence[str]:
-        if name == "host":
-            return _ODD_HOSTS
+        if name in ("host", "body"):
+            return _ODD_HOSTS if name == "host" else _ODD_BODIES
         return (
             _ODD_NAMES if entity == "topicName" or name in ("topic", "topic_name", "name") else ("", "x", "n" * 5_000)
         )
 
     def numbers(self, name: str, *, is_tame: bool) -> Sequence[int] | None:
         return self._ports if name == "port" else _ODD.get(name)
+
+
+class HonestComposer(Composer):
+    """Writes responses in which everything is there once, as if the requests named one topic, one group and so on."""
+
+    def __init__(self, port: int, random_: random.Random) -> None:
+        super().__init__(HonestVocabulary(port), random_)
+
+    def counts(self, name: str) -> Sequence[int]:
+        return (0,) if name == "unknown_state_filters" else (1,)

@@ -25,8 +25,11 @@ from tests.golden.message_lines import message_lines
 FILE: Final = Path(__file__).with_name("released_formats.json")
 
 _ONLY_IN_CLIENTS: Final = re.compile(
-    r"\bottla\.v1\.(DeleteRecords(Partition|Request|Response)|DescribeLogDirs(Request|Response)|LogDir|PartitionLowWatermark"
-    r"|PartitionSize|ReplicasOfTopic)\b"
+    r"\bottla\.v1\.(ActiveProducer|BrokerNode|ControllerNode|DeleteRecords(Partition|Request|Response)"
+    r"|DescribeLogDirs(Request|Response)|DescribeProducers(Request|Response)|EpochEndOfPartition|EpochOfPartition"
+    r"|InitProducerId(Request|Response)|LogDir|Metadata(Request|Response)|OffsetsForLeaderEpoch(Request|Response)"
+    r"|PartitionAppended|PartitionLowWatermark|PartitionMetadata|PartitionProducers|PartitionRecords|PartitionSize"
+    r"|Produce(Request|Response)|ReplicasOfTopic|TopicMetadata)\b"
 )
 
 UNDERSTOOD: Final[Mapping[str, str]] = {

@@ -17,13 +17,11 @@ from typing import Any, cast
 import pytest
 from logs import values_batch
 
-from ottla.client.kafka.translations.fetch import FetchSession
-from ottla.client.kafka.translations.topic_names import TopicNames
-from ottla.client.kafka.translations.translation import Terms
-from ottla.consumer.fetcher import Fetcher, FetchOptions, fetched_data
+from ottla.client.kafka.topic_names import TopicNames
+from ottla.consumer.fetch import Fetched, FetchOptions, exchange_of
+from ottla.machines.broker_session import FINAL_EPOCH, BrokerSession
 from ottla.machines.metadata import BrokerView, Route
-from ottla.machines.position import Fetch, FetchedData, PartitionData, Target
-from ottla.machines.position import FetchSession as Session
+from ottla.machines.position import Fetch, FetchedData, FetchSession, Target
 from ottla.machines.subscription import FetchLimits as ReaderLimits
 from ottla.machines.subscription import SubscriptionState
 from ottla_broker.kafka.fetch_sessions import FetchSessions
@@ -38,7 +36,7 @@ from ottla_broker.replication.replica_offsets import Positions
 from ottla_broker.replication.response_memory import UNBOUNDED
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka import codec
-from ottla_core.kafka.messages import FetchResponse
+from ottla_core.kafka.messages import FetchRequest, FetchResponse
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers, placed_prefix, read_header
@@ -48,9 +46,7 @@ IDS = [PartitionId(TopicId(b"t" * 16), n) for n in range(COUNT)]
 NAMES = [TopicPartition("t", n) for n in range(COUNT)]
 BROKERS = {n: BrokerView(n, f"b{n}:1") for n in range(2)}
 BATCH = values_batch(b"x")
-TERMS = Terms(version=17, timeout_ms=1000, names=TopicNames())
-Response = tuple[dict[PartitionId, PartitionData], bool]
-"""The fetched partitions, and whether the request belongs to a session."""
+VERSION = 17
 
 
 @dataclass(eq=False)
@@ -117,23 +113,18 @@ class Stream:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.tasks: dict[Fetch, asyncio.Task[Any]] = {}
-        self.session = FetchSession()
+        self.session = BrokerSession()
         self._last: asyncio.Task[Any] | None = None
 
     def send(self, request: Fetch) -> None:
         self._last = self.tasks[request] = asyncio.create_task(self._answered(request, self._last))
 
-    async def _answered(self, request: Fetch, former: asyncio.Task[Any] | None) -> Response:
-        translation = self.session()
-        body = Fetcher._request(cast(Any, self.broker.consumer), request)
-        asked = codec.encode(translation.request(body, TERMS), TERMS.version)
+    async def _answered(self, request: Fetch, former: asyncio.Task[Any] | None) -> Fetched:
+        asked = exchange_of(request, self.session, self.broker.options, TopicNames())
+        body = codec.encode(asked.builder(1000)(VERSION), VERSION)
         if former is not None:
             await asyncio.wait([former])
-        answer = await self.broker.answer(asked)
-        response = translation.response(codec.decode(FetchResponse, answer, TERMS.version), TERMS)
-        if response.error.code:
-            raise OttlaError(response.error.code, "refused")
-        return fetched_data(cast(Any, response), read_committed=False), response.HasField("session")
+        return asked.result(codec.decode(FetchResponse, await self.broker.answer(body), VERSION), "b")
 
     def delivered(self) -> tuple[Fetch, asyncio.Task[Any]] | None:
         """Take a response that has come."""
@@ -148,7 +139,8 @@ class Stream:
 
     async def close(self) -> None:
         self._cancel()
-        await self.broker.answer(codec.encode(self.session.goodbye(TERMS.version), TERMS.version))
+        goodbye = FetchRequest(session_id=self.session.id, session_epoch=FINAL_EPOCH)
+        await self.broker.answer(codec.encode(goodbye, VERSION))
 
     def _cancel(self) -> list[Fetch]:
         for task in self.tasks.values():
@@ -169,8 +161,7 @@ class Broker:
         self.left: set[int] = set()
         """The connection of each of these sessions broke, so the client could not end it."""
         self.sessions = FetchSessions(lambda: next(numbers), self.purgatory, max_partitions=room)
-        options = FetchOptions(min_bytes=1, max_bytes=2 * len(BATCH), max_wait_s=wait_s, rack="r")
-        self.consumer = SimpleNamespace(_options=options, read_committed=False)
+        self.options = FetchOptions(1, 2 * len(BATCH), wait_s, "r", read_committed=False)
         nobody: Any = SimpleNamespace(image=SimpleNamespace(partitions={}))
         self._leaders = NewLeaders(nobody, nobody)
 
@@ -182,7 +173,7 @@ class Broker:
         return 1 - self._number if log.number == 0 and log.followed_to >= at else None
 
     async def answer(self, asked: bytes) -> bytes:
-        request = fetch_wire.read(Reader(memoryview(asked), flexible=True), TERMS.version)
+        request = fetch_wire.read(Reader(memoryview(asked), flexible=True), VERSION)
         consumers = Consumers(self._table, cast(Any, self._closest if request.rack else None), any_replica=True)
         try:
             with self.sessions.fetching(request, by_id=True, now=0.0) as session:
@@ -191,9 +182,7 @@ class Broker:
                 parts, session_id, code = session.response(looked), session.id, 0
         except OttlaError as error:
             parts, session_id, code = [], 0, error.code
-        written = fetch_wire.write(
-            TERMS.version, parts, self._leaders, isolation=0, session_id=session_id, error_code=code
-        )
+        written = fetch_wire.write(VERSION, parts, self._leaders, isolation=0, session_id=session_id, error_code=code)
         return b"".join(map(bytes, written))
 
 
@@ -299,11 +288,11 @@ class World:
 
     def _respond(self, request: Fetch, task: asyncio.Task[Any]) -> None:
         try:
-            parts, in_session = task.result()
+            fetched: Fetched = task.result()
         except OttlaError as error:
             self.sub.on_failed(request, error.code, error.message, self.now)
             return
-        self.sub.on_response(request, parts, self.now, in_session=in_session)
+        self.sub.on_response(request, fetched.partitions, self.now, in_session=fetched.in_session)
 
     def break_off(self, log: Log) -> None:
         if self.streams:
@@ -375,7 +364,7 @@ class World:
             here = {session.id: session for session in sessions if session.target.address == address}.values()
             self._check_known(broker, here)
 
-    def _check_known(self, broker: Broker, sessions: Iterable[Session]) -> None:
+    def _check_known(self, broker: Broker, sessions: Iterable[FetchSession]) -> None:
         """A broker has a session of each set of partitions that are requested together."""
         known = [set(session.requested) for session in broker.sessions._sessions.values()]
         for session in sessions:

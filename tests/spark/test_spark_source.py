@@ -415,7 +415,7 @@ def test_timestamps_of_the_log_and_none_at_all(read: Read, cluster: Cluster, adm
         producer.send("a", topic="stamped", timestamp=5)
     with Wire(cluster.bootstrap) as wire:  # no client of ours sends a record without a timestamp
         topic_id = wire.create_topic("timeless")
-        assert not wire.produce(topic_id, raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1)).error.code
+        assert not wire.produce(topic_id, raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1)).error_code
     (stamped,) = read(subscribe="stamped").rows
     assert stamped["timestampType"] == 1
     assert stamped["timestamp"] >= before

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from threading import Condition
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.client.kafka.apis import METADATA, AnyApi
 from ottla.errors import ErrorCode, OttlaError
 from ottla.fakes.scripted_line import Reject, ScriptedTransport, Step
 from ottla_core.kafka.message import Message
-from ottla_core.kafka.messages import MetadataResponse
+from ottla_core.kafka.messages import FindCoordinatorRequest, FindCoordinatorResponse, MetadataResponse
 
-Answer = Message | OttlaError | Callable[[Any], Message]
+Answer: TypeAlias = Message | OttlaError | Callable[[Any], Message] | list["Answer"] | dict[str, "Answer"]
 
 
 class AnsweringBrokers:
     """Brokers b0:1, b1:1, … with `topics` (name → partitions, each led by broker 0).
 
-    `answers` has a response, an error or a function of the request, by the name of the API. `asked` has each request
+    `answers` has a response, an error or a function of the request, by the name of the API. The answers in a list come
+    one after another, the last one again and again. A dict has an answer for each address. `asked` has each request
     with its address and its version. `versions` has the highest version that the brokers serve, by the name of the API.
+    `coordinators` has the address of each name's coordinator, or an error. Other names have none at the moment.
     """
 
     features: Mapping[str, int] = {}
@@ -31,6 +33,7 @@ class AnsweringBrokers:
         self.stopped: set[str] = set()
         self.answers: dict[str, Answer] = dict(answers or {})
         self.topics = topics
+        self.coordinators: Mapping[str, str | ErrorCode] = {}
         self.asked: list[tuple[str, int, Any]] = []
         self.versions: dict[str, int] = {}
 
@@ -64,6 +67,10 @@ class AnsweringBrokers:
         answer = self.answers.get(api.name)
         if answer is None and api.name == METADATA.name:
             answer = self.metadata(address)
+        if answer is None and isinstance(request, FindCoordinatorRequest):
+            answer = self.found(request)
+        while isinstance(answer, list | dict):
+            answer = answer[address] if isinstance(answer, dict) else answer.pop(0) if answer[1:] else answer[0]
         if answer is None:
             raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"no answer to {api.name}")
         if isinstance(answer, OttlaError):
@@ -92,4 +99,21 @@ class AnsweringBrokers:
                 )
                 for name, count in self.topics.items()
             ],
+        )
+
+    def found(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """The coordinators of the names in a request."""
+
+        def place(name: str) -> dict[str, Any]:
+            known = self.coordinators.get(name, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if isinstance(known, str):
+                host, port = known.split(":")
+                return {"node_id": 1, "host": host, "port": int(port)}
+            return {"error_code": known, "error_message": "no", "node_id": -1, "host": "", "port": -1}
+
+        if not request.coordinator_keys:  # before version 4
+            return FindCoordinatorResponse(**place(request.key))
+        coordinator = FindCoordinatorResponse.Coordinator
+        return FindCoordinatorResponse(
+            coordinators=[coordinator(key=name, **place(name)) for name in request.coordinator_keys]
         )

@@ -22,20 +22,19 @@ from tests.security.matrix import Matrix
 
 from ottla_core.kafka.private_messages import OttlaCallRequest
 from ottla_core.security.acl import Acl, Permission
-from ottla_proto import client_pb2, group_pb2, mirror_pb2, txn_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Controller, Group, Mirror, Txn
+from ottla_proto import broker_pb2, group_pb2, mirror_pb2, txn_pb2
+from ottla_proto.contracts import ClientCalls, Controller, Group, Mirror, Txn
 from ottla_proto.operation import Operation
 
 _OFFSETS = [group_pb2.OffsetToCommit(topic=TOPIC, partition=0, offset=1)]
 _MARKER = group_pb2.ShardsMarker(shards=[0])
 PRIVATE_CASES: list[tuple[Any, Any, tuple[Grant, ...]]] = [
     (
-        Client.IMPORT_RECORDS,
-        client_pb2.ImportRecordsRequest(topic_id=TOPIC_ID),
+        ClientCalls.IMPORT_RECORDS,
+        broker_pb2.ImportRecordsRequest(topic_id=TOPIC_ID),
         (WRITE_TOPIC, topic(Operation.DELETE)),
     ),
-    (Client.REPLICA_EPOCHS, client_pb2.ReplicaEpochsRequest(topic_id=TOPIC_ID), (DESCRIBE_TOPIC,)),
+    (ClientCalls.REPLICA_EPOCHS, broker_pb2.ReplicaEpochsRequest(topic_id=TOPIC_ID), (DESCRIBE_TOPIC,)),
     (Controller.DECLARE_RESTORED, Controller.DECLARE_RESTORED.request(), (ALTER,)),
     (
         Group.COMMIT_OFFSETS,

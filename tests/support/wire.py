@@ -5,22 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from queue import Queue
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from waiting import LIMIT_S, wait_until
 
 from ottla.admin import topics
-from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.apis import FETCH, LIST_OFFSETS, PRODUCE
+from ottla.client.kafka.exchange import Exchange, Outcome
 from ottla.client.kafka.peer import KafkaStream
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.metadata import metadata
+from ottla.machines.metadata import ClusterView
 from ottla_core.errors import OttlaError
-from ottla_core.kafka.messages import CreateTopicsRequest
+from ottla_core.kafka.messages import (
+    CreateTopicsRequest,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
-from ottla_proto import broker_pb2 as pb
-from ottla_proto import client_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker
 
 T = TypeVar("T")
 
@@ -33,6 +41,15 @@ def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = 
     return builder.seal(codec, **sealed)
 
 
+class Fetched(NamedTuple):
+    """What a response to a fetch has of one partition."""
+
+    records: bytes
+    error_code: int
+    high_watermark: int
+    log_start_offset: int
+
+
 class Wire:
     """One broker, called without the caution of the SDK's clients.
 
@@ -42,8 +59,9 @@ class Wire:
     def __init__(self, address: str) -> None:
         self.peer = KafkaTransport("wire")(address)
         self.broken: Queue[tuple[OttlaError, list[int]]] = Queue()
-        self._responses: dict[str, Queue[tuple[int, Any]]] = {"Produce": Queue(), "Fetch": Queue()}
-        self._streams: dict[str, KafkaStream[Any, Any]] = {}
+        self._names = TopicNames()
+        self._responses: dict[str, Queue[Outcome[Any]]] = {PRODUCE.name: Queue(), FETCH.name: Queue()}
+        self._streams: dict[str, KafkaStream] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -79,58 +97,87 @@ class Wire:
                     raise
                 time.sleep(0.02)
 
-    def metadata(self, *topics: str) -> client_pb2.MetadataResponse:
-        return self.peer.call(Client.METADATA, client_pb2.MetadataRequest(topics=topics), timeout=LIMIT_S)
+    def metadata(self, *topics: str) -> ClusterView:
+        return self.peer.exchange(metadata(topics, self._names), timeout=LIMIT_S)
 
     def end_offset(self, topic_id: bytes, partition: int = 0) -> int | None:
         found = self.list_offset(topic_id, -1, partition)
-        return None if found.error.code else found.offset
+        return None if found.error_code else found.offset
 
-    def list_offset(self, topic_id: bytes, timestamp_ms: int, partition: int = 0) -> pb.PartitionOffset:
-        # ListOffsets names topics, and the peer learns names from metadata.
-        self.peer.call(Client.METADATA, client_pb2.MetadataRequest(all_topics=True), timeout=LIMIT_S)
-        wanted = pb.ListOffsetsPartition(topic_id=topic_id, partition=partition, timestamp_ms=timestamp_ms)
-        request = pb.ListOffsetsRequest(partitions=[wanted])
-        return self.peer.call(Broker.LIST_OFFSETS, request, timeout=LIMIT_S).partitions[0]
+    def list_offset(
+        self, topic_id: bytes, timestamp_ms: int, partition: int = 0
+    ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+        """What the broker says of one partition. A topic that it does not know has an empty name."""
+        self.peer.exchange(metadata((), self._names, all_topics=True), timeout=LIMIT_S)
+        wanted = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp_ms)
+        name = self._names.known([topic_id]).get(topic_id, "")
+        topic = ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        asked = Exchange(LIST_OFFSETS, lambda _: request, lambda response: response)
+        return self.peer.exchange(asked, timeout=LIMIT_S).topics[0].partitions[0]
 
     def send_produce(self, topic_id: bytes, records: bytes, *, partition: int = 0, acks: int = 1) -> int:
-        part = client_pb2.PartitionRecords(topic_id=topic_id, partition=partition, records=records)
-        body = client_pb2.ProduceRequest(acks=acks, partitions=[part])
-        return self._stream(Client.PRODUCE).send(body, timeout_ms=10_000, answered=acks != 0)
+        part = ProduceRequest.PartitionProduceData(index=partition, records=records)
+        topic = ProduceRequest.TopicProduceData(topic_id=topic_id, partition_data=[part])
+        request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[topic])
+        asked = Exchange(PRODUCE, lambda _: request, lambda response: response.responses[0].partition_responses[0])
+        return self._stream(PRODUCE.name).send(asked, timeout_ms=10_000, answered=acks != 0)
 
-    def produce(self, topic_id: bytes, records: bytes, **wanted: Any) -> client_pb2.PartitionAppended:
+    def produce(self, topic_id: bytes, records: bytes, **wanted: Any) -> ProduceResponse.PartitionProduceResponse:
         self.send_produce(topic_id, records, **wanted)
-        return self.produce_response().partitions[0]
+        return self.produce_response()
 
-    def produce_response(self) -> client_pb2.ProduceResponse:
-        response: client_pb2.ProduceResponse = self._responses["Produce"].get(timeout=LIMIT_S)[1]
+    def produce_response(self) -> ProduceResponse.PartitionProduceResponse:
+        response: ProduceResponse.PartitionProduceResponse = self._response(PRODUCE.name)
         return response
 
-    def send_fetch(self, partitions: Iterable[pb.FetchPartition], **wanted: Any) -> int:
-        body = pb.FetchRequest(partitions=partitions, **{"max_bytes": 1 << 20, "min_bytes": 1, **wanted})
-        for part in body.partitions:
-            part.max_bytes = part.max_bytes or body.max_bytes
-        return self._stream(Broker.FETCH).send(body, timeout_ms=30_000)
+    def send_fetch(
+        self,
+        topic_id: bytes,
+        partitions: Iterable[int] = (0,),
+        *,
+        offset: int = 0,
+        epoch: int = -1,
+        max_bytes: int = 1 << 20,
+        min_bytes: int = 1,
+        max_wait_ms: int = 0,
+    ) -> int:
+        wanted = [
+            FetchRequest.FetchPartition(
+                partition=number, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=max_bytes
+            )
+            for number in partitions
+        ]
+        topic = FetchRequest.FetchTopic(topic_id=topic_id, partitions=wanted)
+        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=[topic])
+        asked = Exchange(FETCH, lambda _: request, lambda response: response.responses[0].partitions)
+        return self._stream(FETCH.name).send(asked, timeout_ms=30_000)
 
-    def fetch(self, topic_id: bytes, offset: int, partition: int = 0, **wanted: Any) -> pb.PartitionFetched:
-        epoch = wanted.pop("epoch", None)
-        part = pb.FetchPartition(
-            topic_id=topic_id, partition=partition, fetch_offset=offset, current_leader_epoch=epoch
-        )
-        self.send_fetch([part], **wanted)
-        return self.fetch_response().partitions[0]
+    def fetch(self, topic_id: bytes, offset: int, partition: int = 0, **wanted: Any) -> Fetched:
+        self.send_fetch(topic_id, [partition], offset=offset, **wanted)
+        return self.fetch_response()[0]
 
-    def fetch_response(self) -> pb.FetchResponse:
-        response: pb.FetchResponse = self._responses["Fetch"].get(timeout=LIMIT_S)[1]
-        return response
+    def fetch_response(self) -> list[Fetched]:
+        """Return the partitions in the next response."""
+        partitions: list[FetchResponse.PartitionData] = self._response(FETCH.name)
+        return [
+            Fetched(bytes(each.records or b""), each.error_code, each.high_watermark, each.log_start_offset)
+            for each in partitions
+        ]
 
     def has_fetch_response(self) -> bool:
-        return not self._responses["Fetch"].empty()
+        return not self._responses[FETCH.name].empty()
 
-    def _stream(self, method: Any) -> KafkaStream[Any, Any]:
-        if method.name not in self._streams:
-            responses = self._responses[method.name]
-            self._streams[method.name] = self.peer.open_stream(
-                method, lambda i, r: responses.put((i, r)), lambda e, left: self.broken.put((e, left))
+    def _response(self, name: str) -> Any:
+        outcome = self._responses[name].get(timeout=LIMIT_S)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.value
+
+    def _stream(self, name: str) -> KafkaStream:
+        if name not in self._streams:
+            responses = self._responses[name]
+            self._streams[name] = self.peer.open_stream(
+                name, lambda _, outcome: responses.put(outcome), lambda error, left: self.broken.put((error, left))
             )
-        return self._streams[method.name]
+        return self._streams[name]

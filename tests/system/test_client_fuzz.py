@@ -34,7 +34,7 @@ def test_a_saved_case_is_played_again_and_judged(tmp_path: Path) -> None:
     case = {
         "number": 1,
         "level": "call",
-        "method": "/ottla.v1.Broker/Metadata",
+        "asks": "client.metadata.metadata",
         "in_handshake": True,
         "at": 0,
         "seed": 3,

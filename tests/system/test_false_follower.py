@@ -6,26 +6,30 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from waiting import LIMIT_S
 
 import ottla
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.apis import DESCRIBE_CLUSTER, METADATA
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.kafka_descriptions import describe_cluster
+from ottla.machines.metadata import PartitionView
 from ottla.testing import Cluster
 from ottla_broker.config import BrokerConfig
 from ottla_broker.replication.replica_fetcher import ReplicaFetcher
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka import codec
+from ottla_core.kafka.messages import DescribeClusterRequest, MetadataRequest
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.client import Peer
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import client_pb2, contracts, controller_pb2
-from ottla_proto.client_calls import Client
+from ottla_proto import contracts, controller_pb2
 
 CLUSTER_ID = BrokerConfig().cluster_id
 
@@ -56,13 +60,12 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
     with (
         ottla.Producer(cluster.bootstrap, topic="t", acks="all", value="bytes") as producer,
     ):
-        known, address = metadata(cluster), cluster.brokers[leader].address
-        epoch = next(broker.epoch for broker in known.brokers if broker.id == follower)
-        fetch(address, known, follower, epoch, secret_of(cluster, follower), offset=1)
+        known, address = known_of(cluster), cluster.brokers[leader].address
+        fetch(address, known, follower, secret_of(cluster, follower), offset=1)
         sent = producer.send(b"not copied yet")
         for secret in (b"", b"guess" * 8):
             with pytest.raises(OttlaError, match="does not have the secret") as refused:
-                fetch(address, known, follower, epoch, secret, offset=2)
+                fetch(address, known, follower, secret, offset=2)
             assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         with pytest.raises(TimeoutError):
             sent.result(timeout=1.0)
@@ -75,36 +78,44 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
 @pytest.mark.story("controller-believes-a-published-epoch")
 @pytest.mark.rule(22)
 def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> None:
-    known = metadata(cluster)
-    (topic,) = known.topics
-    (partition,) = topic.partitions
-    leader = next(broker for broker in known.brokers if broker.id == partition.leader)
+    known = known_of(cluster)
+    leader, epoch = known.partition.leader, known.epochs[known.partition.leader]
     alone = controller_pb2.IsrProposal(
-        topic_id=topic.topic_id,
-        leader_epoch=partition.leader_epoch,
-        new_isr=[controller_pb2.IsrMember(broker_id=leader.id, broker_epoch=leader.epoch)],
+        topic_id=known.topic_id,
+        leader_epoch=known.partition.leader_epoch,
+        new_isr=[controller_pb2.IsrMember(broker_id=leader, broker_epoch=epoch)],
     )
-    named: dict[str, Any] = {"broker_id": leader.id, "broker_epoch": leader.epoch}
-    as_instance: dict[str, Any] = {"kind": "broker", "instance_id": leader.id, "instance_epoch": leader.epoch}
+    named: dict[str, Any] = {"broker_id": leader, "broker_epoch": epoch}
+    as_instance: dict[str, Any] = {"kind": "broker", "instance_id": leader, "instance_epoch": epoch}
     calls: list[tuple[Any, Any]] = [
         (contracts.Controller.ALTER_PARTITION, controller_pb2.AlterPartitionRequest(**named, partitions=[alone])),
         (contracts.Controller.CONTROLLED_SHUTDOWN, controller_pb2.ControlledShutdownRequest(**named)),
         (contracts.Controller.ALLOCATE_PRODUCER_IDS, controller_pb2.AllocateProducerIdsRequest(**as_instance)),
     ]
-    with closing(Peer(known.controller.address)) as controller:
+    with closing(Peer(known.controller)) as controller:
         for method, request in calls:
             with pytest.raises(OttlaError) as refused:
                 controller.call(method, request, timeout=LIMIT_S)
             assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert set(metadata(cluster).topics[0].partitions[0].isr) == {0, 1}
+    assert set(known_of(cluster).partition.isr) == {0, 1}
 
 
 def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     secret = secret_of(cluster, 1)
     assert len(secret) == 32
     assert secret != secret_of(cluster, 0)
-    with caplog.at_level(logging.DEBUG):
-        told = metadata(cluster).SerializeToString()
+    questions: tuple[Exchange[bytes], ...] = (
+        Exchange(
+            METADATA, lambda _: MetadataRequest(topics=None), lambda told: codec.encode(told, METADATA.versions[-1])
+        ),
+        Exchange(
+            DESCRIBE_CLUSTER,
+            lambda _: DescribeClusterRequest(include_fenced_brokers=True),
+            lambda told: codec.encode(told, DESCRIBE_CLUSTER.versions[-1]),
+        ),
+    )
+    with caplog.at_level(logging.DEBUG), client_of(cluster) as client:
+        told = b"".join(client.exchange_any(asked, timeout=LIMIT_S) for asked in questions)
         cluster.produce("t", [b"x"], acks="all")
     assert b"directory" not in told
     assert secret not in told
@@ -112,14 +123,26 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
     assert repr(secret)[2:-1] not in caplog.text
 
 
-def metadata(cluster: Cluster) -> client_pb2.MetadataResponse:
-    """Return the topics, and what brokers say of the cluster to clients of ottla."""
-    with closing(ClusterClient(cluster.bootstrap.split(","), KafkaTransport("false"))) as client:
-        known = client.call_any(Client.METADATA, client_pb2.MetadataRequest(all_topics=True), timeout=LIMIT_S)
+class Known(NamedTuple):
+    """What brokers say to clients of ottla: of topic t and its partition, of brokers, and of the controller."""
+
+    topic_id: bytes
+    partition: PartitionView
+    epochs: dict[int, int]
+    controller: str
+
+
+def client_of(cluster: Cluster) -> closing[ClusterClient]:
+    return closing(ClusterClient(cluster.bootstrap.split(","), KafkaTransport("false")))
+
+
+def known_of(cluster: Cluster) -> Known:
+    with client_of(cluster) as client:
+        topic = client.fetch_metadata(["t"], timeout=LIMIT_S).topics["t"]
         described = describe_cluster(client, timeout=LIMIT_S)
     assert described is not None
-    described.topics.extend(known.topics)
-    return described
+    epochs = {broker.id: broker.epoch for broker in described.brokers}
+    return Known(topic.id, topic.partitions[0], epochs, described.controller_address)
 
 
 def secret_of(cluster: Cluster, broker_id: int) -> bytes:
@@ -131,16 +154,13 @@ def secret_of(cluster: Cluster, broker_id: int) -> bytes:
     return next(bytes(decode(key, entry).secret) for entry in snapshot.entries if entry.key == text)
 
 
-def fetch(
-    address: str, known: client_pb2.MetadataResponse, follower: int, epoch: int, secret: bytes, *, offset: int
-) -> pb.FetchResponse:
+def fetch(address: str, known: Known, follower: int, secret: bytes, *, offset: int) -> pb.FetchResponse:
     """One frame, as a follower sends it that has everything up to `offset`."""
-    (topic,) = known.topics
-    leader_epoch = topic.partitions[0].leader_epoch
-    said = pb.Follower(broker_id=follower, broker_epoch=epoch, secret=secret)
+    leader_epoch = known.partition.leader_epoch
+    said = pb.Follower(broker_id=follower, broker_epoch=known.epochs[follower], secret=secret)
     request = pb.FetchRequest(max_wait_ms=0, max_bytes=1000, follower=said)
     request.partitions.add(
-        topic_id=topic.topic_id,
+        topic_id=known.topic_id,
         current_leader_epoch=leader_epoch,
         fetch_offset=offset,
         last_fetched_epoch=leader_epoch,

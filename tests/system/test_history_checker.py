@@ -50,11 +50,6 @@ def test_a_broker_that_checks_no_sequences_is_caught(tmp_path: Path) -> None:
     assert (fields["mutants"], fields["mutants_caught"]) == (1, 1)
 
 
-def test_coordinators_that_do_not_count_generations_are_caught(tmp_path: Path) -> None:
-    fields = faults(tmp_path, "--rows", "generation-not-counted")
-    assert (fields["mutants"], fields["mutants_caught"]) == (1, 1)
-
-
 def test_programs_may_be_interrupted_anywhere_and_a_mutant_is_caught(tmp_path: Path) -> None:
     fields = faults(tmp_path, "--rows", "F29", "--minutes", "0.5")
     assert fields["interrupts"] >= 70
@@ -83,11 +78,6 @@ def test_nothing_is_lost_at_the_seams_by_kills_and_power_cuts(tmp_path: Path) ->
     assert fields["acked"] > 300
     for kind in ("lost", "misplaced", "aborted", "diverged", "lso_stuck", "unsendable", "grown", "damaged"):
         assert fields[kind] == 0, kind
-
-
-def test_followers_that_keep_ended_transactions_are_caught(tmp_path: Path) -> None:
-    fields = faults(tmp_path, "--rows", "ended-transactions-kept-by-followers")
-    assert (fields["mutants"], fields["mutants_caught"]) == (1, 1)
 
 
 def test_a_row_that_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -27,10 +27,9 @@ from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subs
 from ottla_core.kafka_formats.primitives import MAX_ELEMENTS
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
-from ottla_proto import client_pb2, controller_pb2, group_pb2, mirror_pb2, txn_pb2
-from ottla_proto.client_calls import Client
+from ottla_proto import broker_pb2, controller_pb2, group_pb2, mirror_pb2, txn_pb2
 from ottla_proto.common_pb2 import ShardsRequest, TxnMarker, TxnProducer
-from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
+from ottla_proto.contracts import ClientCalls, Controller, Group, Method, Mirror, Txn
 from ottla_stack.cluster import Cluster
 
 LONG: Final = "n" * 32_000
@@ -80,10 +79,10 @@ def requests(cluster: Cluster) -> dict[Method[Any, Any], Any]:
     places = [mirror_pb2.SourceOffset(topic="t", partition=n, offset=n) for n in range(30_000)]
     groups = mirror_pb2.MoveGroupsRequest(flow="a->b", groups=[str(n) for n in range(60_000)])
     return {
-        Client.IMPORT_RECORDS: client_pb2.ImportRecordsRequest(
+        ClientCalls.IMPORT_RECORDS: broker_pb2.ImportRecordsRequest(
             topic_id=bytes.fromhex(created.id), records=batches(1_000, 15 << 10), timeout_ms=30_000
         ),
-        Client.REPLICA_EPOCHS: client_pb2.ReplicaEpochsRequest(topic_id=bytes.fromhex(created.id), partition=0),
+        ClientCalls.REPLICA_EPOCHS: broker_pb2.ReplicaEpochsRequest(topic_id=bytes.fromhex(created.id), partition=0),
         Controller.DECLARE_RESTORED: controller_pb2.DeclareRestoredRequest(),
         Group.COMMIT_OFFSETS: group_pb2.CommitOffsetsRequest(
             group="commits", generation=-1, only_first=True, offsets=offsets

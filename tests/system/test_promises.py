@@ -29,8 +29,8 @@ def topic_of(cluster: Cluster, **settings: object) -> bytes:
         admin.topics.create("t", **settings)  # type: ignore[arg-type]  # whatever the test wants
     for broker in cluster.brokers:
         with Wire(broker.kafka_address) as wire:
-            wait_until(lambda w=wire: {p.leader for p in w.metadata("t").topics[0].partitions} <= LEADERS)
-            topic_id = wire.metadata("t").topics[0].topic_id
+            wait_until(lambda w=wire: {p.leader for p in w.metadata("t").topics["t"].partitions} <= LEADERS)
+            topic_id = wire.metadata("t").topics["t"].id
     return topic_id
 
 
@@ -53,11 +53,11 @@ def test_each_broker_alone_knows_all_of_the_metadata(cluster: Cluster) -> None:
     cluster.run(cluster.faults.resume("controller-0"))
     for broker in cluster.brokers:
         broker.resume()
-    for response in told:
-        assert sorted(b.address for b in response.brokers) == sorted(b.kafka_address for b in cluster.brokers)
-        (topic,) = response.topics
+    for view in told:
+        assert sorted(b.address for b in view.brokers.values()) == sorted(b.kafka_address for b in cluster.brokers)
+        (topic,) = view.topics.values()
         assert {p.leader for p in topic.partitions} == LEADERS, "others' partitions, too"
-        assert topic == told[0].topics[0]
+        assert topic == told[0].topics["t"]
 
 
 @pytest.mark.feature(1)

@@ -12,12 +12,13 @@ from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.private_call import private_call
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.prepared_transactions import forgetting, preparation
 from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.transaction import ProducerEpoch
 from ottla.testing import Cluster
-from ottla_proto import txn_pb2
-from ottla_proto.common_pb2 import TxnProducer
-from ottla_proto.contracts import Broker, Txn
+from ottla_proto.contracts import Broker
 
 _names = (f"t{n}" for n in itertools.count())
 
@@ -250,16 +251,14 @@ def test_transactional_ids_are_prepared_and_forgotten(cluster: Cluster, name: st
                 producer.send("x")
         wait_until(lambda: admin.transactions.describe(name).state == "CompleteCommit")
         found = admin.transactions.describe(name)
-        of_producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
+        of_producer = ProducerEpoch(found.producer_id, found.producer_epoch)
         client = ClusterClient(cluster.bootstrap.split(","), KafkaTransport("keeper"))
         try:
             address = cluster.bootstrap.split(",")[0]  # a broker forwards to the coordinator
-            prepare = txn_pb2.PrepareRequest(transactional_id=name, producer=of_producer)
             with pytest.raises(OttlaError) as caught:
-                client.call(address, Txn.PREPARE, prepare, timeout=LIMIT_S)
+                client.exchange(address, preparation(name, of_producer), timeout=LIMIT_S)
             assert code_of(caught) == "INVALID_TXN_STATE"
-            forget = txn_pb2.ForgetRequest(transactional_id=name, producer=of_producer)
-            client.call(address, Txn.FORGET, forget, timeout=LIMIT_S)
+            client.exchange(address, forgetting(name, of_producer), timeout=LIMIT_S)
         finally:
             client.close()
         assert admin.transactions.list(prefix=name) == []
@@ -267,9 +266,10 @@ def test_transactional_ids_are_prepared_and_forgotten(cluster: Cluster, name: st
 
 def test_calls_between_services_are_not_for_clients(cluster: Cluster) -> None:
     client = ClusterClient(cluster.bootstrap.split(","), KafkaTransport("curious"))
+    asked = private_call(Broker.LOG_ENDS, Broker.LOG_ENDS.request(), lambda response: response)
     try:
         with pytest.raises(OttlaError) as caught:
-            client.call_any(Broker.LOG_ENDS, Broker.LOG_ENDS.request(), timeout=LIMIT_S)
+            client.exchange_any(asked, timeout=LIMIT_S)
         assert code_of(caught) == "UNSUPPORTED_VERSION"
         assert "is not a method that clients may call here" in caught.value.message
     finally:

@@ -72,7 +72,7 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
 
     assert ottla("up", "-d", "--port-base", str(base), cwd=tmp_path).returncode == 0
     with Wire(f"127.0.0.1:{kafka_port}") as wire:
-        assert wire.metadata("kept").topics[0].topic_id == kept
+        assert wire.metadata("kept").topics["kept"].id == kept
     processes = running(tmp_path / ".ottla")
     assert ottla("down", cwd=tmp_path).returncode == 0
     assert not any(p.alive for p in processes)
@@ -127,7 +127,7 @@ def test_the_next_up_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
         Wire(stack.plan.bootstrap) as wire,
     ):
         assert not any(o.alive for o in orphans)
-        assert wire.metadata().brokers[0].id == 0
+        assert list(wire.metadata().brokers) == [0]
 
 
 def test_down_ends_what_a_killed_supervisor_left_and_a_closed_terminal_ends_all(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_stack_takes_the_kafka_listeners_of_the_settings(tmp_path: Path, monke
         for host, first in (("[::1]", port), ("127.0.0.1", port + 10)):
             with Wire(f"{host}:{first + 1}") as wire:
                 wait_for(lambda wire=wire: len(wire.metadata().brokers) == 2, "both brokers")
-                told = sorted(broker.address for broker in wire.metadata().brokers)
+                told = sorted(broker.address for broker in wire.metadata().brokers.values())
             assert told == [f"{host}:{first}", f"{host}:{first + 1}"]
 
 
@@ -214,7 +214,7 @@ def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> Non
         for _ in range(2):
             with subprocess.Popen(command, stderr=subprocess.PIPE) as broker:
                 try:
-                    new = wait_for(lambda: [b.id for b in wire.metadata().brokers if b.id and not b.fenced], "its seat")
+                    new = wait_for(lambda: [number for number in wire.metadata().brokers if number], "its seat")
                     ids.append(new[0])
                 finally:
                     broker.terminate()

@@ -8,10 +8,8 @@ the split.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
-
-from ottla_proto.group_pb2 import CommitOffsetsRequest, OffsetToCommit
 
 PARTITIONS_AT_ONCE: Final = 5_000
 MOST_GROUPS: Final = 200
@@ -29,22 +27,17 @@ def in_parts(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
         yield items[start : start + PARTITIONS_AT_ONCE]
 
 
-def commit_in_parts(whole: CommitOffsetsRequest, offsets: Iterable[OffsetToCommit]) -> Iterator[CommitOffsetsRequest]:
-    """Yield requests like `whole`, which has no offsets itself, that commit all offsets in order; at least one."""
-    group_bytes = len(whole.group.encode())
-    part, left = list[OffsetToCommit](), _RECORD_BYTES_AT_ONCE
+def commit_in_parts(
+    group: str, offsets: Iterable[_Item], size_bytes: Callable[[_Item], int]
+) -> Iterator[Sequence[_Item]]:
+    """Yield all offsets to commit in order, at least one part. `size_bytes` is the size of one offset in a request."""
+    group_bytes = len(group.encode())
+    part, left = list[_Item](), _RECORD_BYTES_AT_ONCE
     for offset in offsets:
-        size_bytes = offset.ByteSize() + group_bytes + _FIXED_BYTES
-        if part and (len(part) == PARTITIONS_AT_ONCE or size_bytes > left):
-            yield _with(whole, part)
+        record_bytes = size_bytes(offset) + group_bytes + _FIXED_BYTES
+        if part and (len(part) == PARTITIONS_AT_ONCE or record_bytes > left):
+            yield part
             part, left = [], _RECORD_BYTES_AT_ONCE
         part.append(offset)
-        left -= size_bytes
-    yield _with(whole, part)
-
-
-def _with(whole: CommitOffsetsRequest, offsets: Iterable[OffsetToCommit]) -> CommitOffsetsRequest:
-    part = CommitOffsetsRequest()
-    part.CopyFrom(whole)
-    part.offsets.extend(offsets)
-    return part
+        left -= record_bytes
+    yield part

@@ -26,7 +26,7 @@ from ottla.admin.transactions import Transactions
 from ottla.admin.users import Users
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.transport import KafkaTransport
-from ottla.client.kafka_descriptions import describe_cluster
+from ottla.client.kafka_descriptions import DescribedBroker, DescribedCluster, describe_cluster
 from ottla.client.log_dirs import LogDirInfo, described_log_dirs
 from ottla.client.security.logins import Login
 from ottla.client.security.security import security_of
@@ -35,10 +35,6 @@ from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
 from ottla.client.transport import Transport
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, error_from_code
-from ottla_proto import client_pb2 as pb
-from ottla_proto import controller_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Controller
 
 _client_numbers = itertools.count(1)
 
@@ -166,23 +162,28 @@ class ClusterOverview:
     def describe(self, *, timeout: Duration | None = None) -> ClusterInfo:
         """Return the cluster's id, its controller, and its brokers by id."""
         deadline = self._channel.deadline(timeout)
-        response = self._described(deadline)
+        described = self._described(deadline)
         brokers = (
             BrokerInfo(
-                b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch, dict(b.kafka_listeners), b.read_only
+                b.id, b.address, b.first_listener, b.rack, b.is_fenced, b.epoch, dict(b.listeners), b.is_read_only
             )
-            for b in sorted(response.brokers, key=lambda b: b.id)
+            for b in sorted(described.brokers, key=lambda b: b.id)
         )
-        if not response.HasField("controller"):
-            return ClusterInfo(response.cluster_id, -1, "", tuple(brokers))
-        controller = response.controller
-        return ClusterInfo(response.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
+        return ClusterInfo(
+            described.cluster_id,
+            described.controller_id,
+            described.controller_address,
+            tuple(brokers),
+            described.controller_epoch,
+        )
 
-    def _described(self, deadline: Deadline) -> pb.MetadataResponse:
+    def _described(self, deadline: Deadline) -> DescribedCluster:
         cluster = self._channel.cluster
         if (described := describe_cluster(cluster, timeout=deadline.left())) is not None:
             return described
-        return cluster.call_any(Client.METADATA, pb.MetadataRequest(), timeout=deadline.left())
+        view = cluster.fetch_metadata(timeout=deadline.left())
+        brokers = [DescribedBroker(b.id, b.address, b.rack) for b in view.brokers.values()]
+        return DescribedCluster(view.cluster_id, brokers, view.controller_id, view.controller)
 
     def declare_restored(self, *, timeout: Duration | None = None) -> int:
         """Declare that etcd was restored from a backup, so its leaders and ISRs are older than the logs.
@@ -191,9 +192,12 @@ class ClusterOverview:
         acknowledged record. Returns how many times the metadata has been restored so far. Raises ConnectError,
         ottla.TimeoutError.
         """
-        deadline = self._channel.deadline(timeout)
-        request = controller_pb2.DeclareRestoredRequest()
-        return self._channel.call_controller(Controller.DECLARE_RESTORED, request, deadline).response.count
+        from ottla.client.kafka.private_call import private_call
+        from ottla_proto.contracts import Controller
+        from ottla_proto.controller_pb2 import DeclareRestoredRequest
+
+        asked = private_call(Controller.DECLARE_RESTORED, DeclareRestoredRequest(), lambda response: response.count)
+        return self._channel.exchange(asked, self._channel.deadline(timeout)).response
 
     def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
         """Return a broker's data directories, as it describes them. Raises FatalError if it is not registered."""

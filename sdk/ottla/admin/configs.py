@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from ottla.admin.controller_channel import ControllerChannel
-from ottla.admin.topics import as_many, raise_failed, warn
+from ottla.admin.topics import as_many, warn
 from ottla.client.kafka.apis import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS
-from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.exchange import Exchange, raise_failed
 from ottla.client.units import Duration, config_text
 from ottla.errors import ErrorCode, config_error
 from ottla_core.kafka.messages import (

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from google.protobuf.message import Message
-
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.exchange import Exchange
 from ottla.client.units import Duration, seconds
@@ -14,10 +12,7 @@ from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
 from ottla_core.errors import UNANSWERED
 from ottla_core.rpc.retry import Backoff
-from ottla_proto.contracts import Method
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
 
 _TRY_S: Final = 10.0
@@ -72,27 +67,12 @@ class ControllerChannel:
                     raise
                 self.cluster.wait(pause)
 
-    def call_controller(
-        self, method: Method[Request, Response], request: Request, deadline: Deadline, *, broker: int | None = None
-    ) -> ControllerResponse[Response]:
-        """Call the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590).
-
-        A broker takes the call and forwards it. A call about a `broker` goes to that broker, because Kafka's brokers
-        reject a call about another one.
-        """
-        return self._until_answered(
-            lambda address, left_s: self.cluster.call(address, method, request, timeout=left_s), deadline, broker
-        )
-
     def exchange(self, asked: Exchange[T], deadline: Deadline, *, broker: int | None = None) -> ControllerResponse[T]:
-        """Send a request to the elected controller, like `call_controller`."""
-        return self._until_answered(
-            lambda address, left_s: self.cluster.exchange(address, asked, timeout=left_s), deadline, broker
-        )
+        """Ask the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590).
 
-    def _until_answered(
-        self, call: Callable[[str, float], T], deadline: Deadline, broker: int | None
-    ) -> ControllerResponse[T]:
+        A broker takes the request and forwards it. A request about a `broker` goes to that broker, because Kafka's
+        brokers reject a request about another one.
+        """
         backoff = Backoff()
         repeated = False
         while True:
@@ -100,7 +80,7 @@ class ControllerChannel:
             error: OttlaError
             if address := self._address(view, broker):
                 try:
-                    response = call(address, min(deadline.left(), _TRY_S))
+                    response = self.cluster.exchange(address, asked, timeout=min(deadline.left(), _TRY_S))
                     return ControllerResponse(response, repeated)
                 except OttlaError as failure:
                     error = failure

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
+from ottla.admin import group_descriptions
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.group_info import (
     GroupEvent,
@@ -20,32 +21,38 @@ from ottla.admin.group_info import (
     GroupSummary,
     OffsetReset,
     ShardStatus,
-    event_of,
-    info_of,
-    lag_of,
-    summary_of,
 )
 from ottla.admin.group_reset import ResetTarget, check_target, planned
 from ottla.admin.measured_lag import measured_lag
-from ottla.admin.shard_statuses import shard_statuses
-from ottla.admin.topics import raise_in_band, topic_in
+from ottla.admin.topics import topic_in
+from ottla.client import committed_offsets
 from ottla.client.by_partition import OffsetsByPartition
+from ottla.client.committed_offsets import Failures
 from ottla.client.coordinators import Coordinators
+from ottla.client.group_departure import departure
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import DELETE_GROUPS, OFFSET_DELETE
+from ottla.client.kafka.exchange import Exchange, raise_failed
+from ottla.client.offsets import OffsetAndMetadata, Offsets
 from ottla.client.settings import one_of
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, OttlaError, config_error, did_you_mean, error_from_code
+from ottla.machines.membership import MemberIdentity
+from ottla_core.kafka.messages import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+)
 from ottla_core.model import TopicPartition
 from ottla_core.routing import GROUP
-from ottla_core.rpc.parts import commit_in_parts, in_parts
-from ottla_proto import group_pb2 as pb
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Group, Method
+from ottla_core.rpc.parts import in_parts
 
 _NEAREST_S: Final = 2.0
 """How long to wait for the names of other groups, if a group does not exist."""
 
-_NO_MEMBER: Final = -1
-"""The generation of a commit that comes from no member."""
+_NO_MEMBER: Final = MemberIdentity()
+"""Who makes a commit that comes from no member."""
 
 _BY_ADMIN: Final = "removed by an administrator"
 
@@ -73,8 +80,8 @@ class Groups:
         coordinator, or is loading, the call waits.
         """
         left_s = self._channel.deadline(timeout).left()
-        responses = self._coordinators.listed(Group.LIST_GROUPS, pb.ListGroupsRequest(states=states), timeout=left_s)
-        found = {group.group: summary_of(group) for response in responses for group in response.groups}
+        listings = self._coordinators.listed(group_descriptions.listing(states), timeout=left_s)
+        found = {group.name: group for listing in listings for group in listing.found}
         return [found[name] for name in sorted(found)]
 
     def describe(self, group: str, *, timeout: Duration | None = None) -> GroupInfo:
@@ -93,29 +100,29 @@ class Groups:
         The ends of the partitions are as they were at most a second before, and what is committed is as of now.
         Kafka's coordinators can't tell this, so there the client compares offsets: `seconds` is None unless it is 0.
         """
-        deadline = self._channel.deadline(timeout)
-        request = pb.LagRequest(group=group)
+        from ottla.admin.group_lag import lag
+
+        deadline, cluster = self._channel.deadline(timeout), self._channel.cluster
         with self._with_hint(group, deadline):
             try:
-                response = self._coordinators.call(group, Group.LAG, request, timeout=deadline.left())
+                return self._coordinators.exchange(group, lag(group, cluster.clock.wall_ms()), timeout=deadline.left())
             except OttlaError as error:
                 if error.code != ErrorCode.UNSUPPORTED_VERSION:
                     raise
                 described = self._describe(group, deadline)
                 committed = self.committed(group, timeout=deadline.left())
-                return measured_lag(self._channel.cluster, described, committed, timeout=deadline.left())
-        return lag_of(group, response.partitions, self._channel.cluster.clock.wall_ms())
+                return measured_lag(cluster, described, committed, timeout=deadline.left())
 
     def explain(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupEvent, ...]:
         """Return what has happened to the group and why, oldest first: every join, leave, eviction and rebalance.
 
         The coordinator keeps the last 200 events in memory; if another one takes over, the list starts empty.
         """
+        from ottla.admin.group_events import explanation
+
         deadline = self._channel.deadline(timeout)
-        request = pb.ExplainGroupRequest(group=group)
         with self._with_hint(group, deadline):
-            response = self._coordinators.call(group, Group.EXPLAIN_GROUP, request, timeout=deadline.left())
-        return tuple(event_of(event) for event in response.events)
+            return self._coordinators.exchange(group, explanation(group), timeout=deadline.left())
 
     def exists(self, group: str, *, timeout: Duration | None = None) -> bool:
         """Return whether the group exists, which means that it has members or committed offsets."""
@@ -133,7 +140,9 @@ class Groups:
 
         While a shard is not served, its groups can't make progress.
         """
-        return shard_statuses(self._channel, GROUP, Group.SHARDS, timeout)
+        from ottla.admin.shard_statuses import shard_statuses
+
+        return shard_statuses(self._channel, GROUP, timeout)
 
     # ---- change -----------------------------------------------------------------------------------------------------
 
@@ -175,21 +184,21 @@ class Groups:
         the commit fails (NON_EMPTY_GROUP names them).
         """
         deadline = self._channel.deadline(timeout)
-        whole = pb.CommitOffsetsRequest(group=group, generation=_NO_MEMBER)
-        requested = [pb.OffsetToCommit(topic=p[0], partition=p[1], offset=offset) for p, offset in offsets.items()]
+        requested = {TopicPartition(*at): OffsetAndMetadata(offset) for at, offset in offsets.items()}
 
-        def check(response: pb.CommitOffsetsResponse, repeated: bool) -> None:
-            for outcome in response.partitions:
-                if outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # another try would not help
-                    raise_in_band(outcome.error)
+        def raise_most(failures: Failures) -> Failures:
+            for error in failures.values():
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # another try would not help
+                    raise error
+            return failures
 
         try:
-            for part in commit_in_parts(whole, requested):
-                response = self._coordinators.call(
-                    group, Group.COMMIT_OFFSETS, part, timeout=deadline.left(), check=check
-                )
-                for outcome in response.partitions:
-                    raise_in_band(outcome.error)
+            for part in committed_offsets.in_parts(group, requested):
+                asked = committed_offsets.commit(group, _NO_MEMBER, part, self._channel.cluster.names)
+                for error in self._coordinators.exchange(
+                    group, asked.then(raise_most), timeout=deadline.left()
+                ).values():
+                    raise error
         except OttlaError as error:
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # a member has joined meanwhile
                 raise non_empty(group, self._members(group, deadline), "committed for") from None
@@ -199,14 +208,10 @@ class Groups:
         """Delete a group and its committed offsets. If it has members, NON_EMPTY_GROUP names them; stop them first."""
         deadline = self._channel.deadline(timeout)
 
-        def check(response: pb.DeleteGroupsResponse, repeated: bool) -> None:
-            error = response.groups[0].error
-            if not (repeated and error.code == ErrorCode.GROUP_ID_NOT_FOUND):
-                raise_in_band(error)
-
-        request = pb.DeleteGroupsRequest(groups=[group])
         with self._with_hint(group, deadline, "deleted"):
-            self._coordinators.call(group, Group.DELETE_GROUPS, request, timeout=deadline.left(), check=check)
+            self._coordinators.change(
+                group, deletion(group), made=ErrorCode.GROUP_ID_NOT_FOUND, timeout=deadline.left()
+            )
 
     def delete_offsets(
         self,
@@ -227,14 +232,9 @@ class Groups:
         committed = self.committed(group, timeout=deadline.left())
         deleted = tuple(p for p in committed if p.topic in topics or p in named)
 
-        def check(response: pb.DeleteOffsetsResponse, repeated: bool) -> None:
-            for outcome in response.partitions:
-                raise_in_band(outcome.error)
-
         with self._with_hint(group, deadline, "stripped of its offsets"):
             for part in in_parts(deleted):
-                request = pb.DeleteOffsetsRequest(group=group, partitions=_partitions(part))
-                self._coordinators.call(group, Group.DELETE_OFFSETS, request, timeout=deadline.left(), check=check)
+                self._coordinators.exchange(group, deletion_of_offsets(group, part), timeout=deadline.left())
         return deleted
 
     def kick(self, group: str, member: str, *, reason: str = "", timeout: Duration | None = None) -> GroupMember:
@@ -245,17 +245,8 @@ class Groups:
         """
         deadline = self._channel.deadline(timeout)
         found = member_in(self.describe(group, timeout=deadline.left()), member)
-        leaver = pb.Leaver(
-            member=pb.Member(member_id=found.member_id, instance_id=found.instance_id), reason=reason or _BY_ADMIN
-        )
-
-        def check(response: pb.LeaveResponse, repeated: bool) -> None:
-            error = response.members[0].error
-            if not (repeated and error.code == ErrorCode.UNKNOWN_MEMBER_ID):
-                raise_in_band(error)
-
-        request = pb.LeaveRequest(group=group, members=[leaver])
-        self._coordinators.call(group, Group.LEAVE, request, timeout=deadline.left(), check=check)
+        asked = departure(group, MemberIdentity(found.member_id, instance_id=found.instance_id), reason or _BY_ADMIN)
+        self._coordinators.change(group, asked, made=ErrorCode.UNKNOWN_MEMBER_ID, timeout=deadline.left())
         return found
 
     def committed(
@@ -269,11 +260,11 @@ class Groups:
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)
-        request = pb.FetchOffsetsRequest(group=group, all=True)
-        response = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
-        if not response.offsets and if_missing == "error":
+        asked = committed_offsets.fetch(group, None, self._channel.cluster.names)
+        found = self._coordinators.exchange(group, asked, timeout=deadline.left())
+        if not found and if_missing == "error":
             self.describe(group, timeout=deadline.left())
-        return by_partition((TopicPartition(p.topic, p.partition), p.offset) for p in response.offsets)
+        return by_partition(found)
 
     # ---- failures ---------------------------------------------------------------------------------------------------
 
@@ -292,24 +283,14 @@ class Groups:
     def _describe(self, group: str, deadline: Deadline) -> GroupInfo:
         """Describe a group of either type. It is requested as a classic one first, because every cluster has those."""
         try:
-            return self._described(Group.DESCRIBE_GROUPS, group, deadline)
+            return self._coordinators.exchange(group, group_descriptions.classic(group), timeout=deadline.left())
         except OttlaError as error:
             if not _is_of_other_type(error, "classic"):
                 raise
         try:
-            return self._described(Client.DESCRIBE_CONSUMER_GROUPS, group, deadline)
+            return self._coordinators.exchange(group, group_descriptions.consumer(group), timeout=deadline.left())
         except OttlaError as error:
             raise _of_unknown_type(group) if _is_of_other_type(error, "consumer") else error from None
-
-    def _described(
-        self, method: Method[pb.DescribeGroupsRequest, pb.DescribeGroupsResponse], group: str, deadline: Deadline
-    ) -> GroupInfo:
-        def check(response: pb.DescribeGroupsResponse, repeated: bool) -> None:
-            raise_in_band(response.groups[0].error)
-
-        request = pb.DescribeGroupsRequest(groups=[group])
-        response = self._coordinators.call(group, method, request, timeout=deadline.left(), check=check)
-        return info_of(response.groups[0])
 
     def _members(self, group: str, deadline: Deadline) -> Sequence[GroupMember]:
         """Return the members of a group that has some. Those of share groups and streams groups are not known."""
@@ -381,13 +362,35 @@ def member_in(group: GroupInfo, name: str) -> GroupMember:
     raise error_from_code(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.name} has no member {name!r}", hint=hint)
 
 
-def by_partition(offsets: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    """Return offsets in the order of their partitions. Kafka's coordinators list them in no order."""
-    return dict(sorted(offsets))
+def by_partition(offsets: Offsets) -> dict[TopicPartition, int]:
+    """Return the offsets in the order of their partitions. Kafka's coordinators list them in no order."""
+    return {partition: offsets[partition].offset for partition in sorted(offsets)}
 
 
-def _partitions(partitions: Sequence[TopicPartition]) -> Sequence[pb.GroupPartition]:
-    return [pb.GroupPartition(topic=p.topic, partition=p.partition) for p in partitions]
+def deletion(group: str) -> Exchange[None]:
+    """Return the exchange that deletes a group."""
+
+    def read(response: DeleteGroupsResponse) -> None:
+        raise_failed(response.results[0])
+
+    return Exchange(DELETE_GROUPS, lambda _: DeleteGroupsRequest(groups_names=[group]), read)
+
+
+def deletion_of_offsets(group: str, partitions: Iterable[TopicPartition]) -> Exchange[None]:
+    """Return the exchange that deletes a group's committed offsets in some partitions."""
+    in_topic, of_partition = (
+        OffsetDeleteRequest.OffsetDeleteRequestTopic,
+        OffsetDeleteRequest.OffsetDeleteRequestPartition,
+    )
+    by_topic = grouped((at.topic, of_partition(partition_index=at.partition)) for at in partitions)
+    topics = [in_topic(name=name, partitions=each) for name, each in by_topic.items()]
+
+    def read(response: OffsetDeleteResponse) -> None:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                raise_failed(partition)
+
+    return Exchange(OFFSET_DELETE, lambda _: OffsetDeleteRequest(group_id=group, topics=topics), read)
 
 
 def _is_of_other_type(error: OttlaError, type_: str) -> bool:

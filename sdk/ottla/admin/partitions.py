@@ -12,16 +12,13 @@ from ottla.admin.propagation import until_all
 from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
 from ottla.admin.topics import check_partition, leader_of, topic_in
 from ottla.client.grouping import grouped
-from ottla.client.kafka.apis import ELECT_LEADERS, OTTLA_CALL
+from ottla.client.kafka.apis import ELECT_LEADERS
 from ottla.client.kafka.exchange import Exchange, Terms
 from ottla.client.units import Duration
 from ottla.errors import ErrorCode, NotABrokerError, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
 from ottla_core.kafka.messages import ElectLeadersRequest, ElectLeadersResponse
-from ottla_core.kafka.private_messages import OttlaCallRequest
 from ottla_core.model import NO_LEADER, PartitionId, TopicPartition
-from ottla_proto import client_pb2
-from ottla_proto.client_calls import Client
 
 _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
@@ -117,6 +114,8 @@ class Partitions:
 
         Raises ConnectError and ottla.TimeoutError.
         """
+        from ottla.admin.imports import import_of_nothing
+
         cluster, deadline = self._channel.cluster, self._channel.deadline(timeout)
         try:
             cluster.exchange_any(import_of_nothing(), timeout=deadline.left())
@@ -144,26 +143,24 @@ class Partitions:
 
         Raises OttlaError with OFFSET_MISMATCH if the partition ends elsewhere, UnknownTopicError and ConnectError.
         """
+        from ottla.admin.imports import import_of
+
         at, deadline = TopicPartition(topic, partition), self._channel.deadline(timeout)
 
         def attempt() -> int:
             found, address = self._leader(at, deadline)
-            request = client_pb2.ImportRecordsRequest(
-                topic_id=found.topic_id,
-                partition=partition,
-                expected_next_offset=expected_offset,
-                records=records,
+            asked = import_of(
+                found,
+                records,
+                expected_offset=expected_offset,
                 log_start_offset=log_start_offset,
                 timeout_ms=int(1000 * deadline.left()),
             )
             try:
-                response = self._channel.cluster.call(address, Client.IMPORT_RECORDS, request, timeout=deadline.left())
-                if response.error.code:
-                    raise error_from_code(response.error.code, response.error.message)
+                return self._channel.cluster.exchange(address, asked, timeout=deadline.left())
             except OttlaError:
                 self._leaders.pop(at, None)  # another broker may lead by now, or the topic may have been recreated
                 raise
-            return response.next_offset
 
         return self._channel.retried(attempt, deadline)
 
@@ -226,15 +223,6 @@ def election(partitions: Iterable[tuple[str, int]] | None, *, unclean: bool) -> 
         )
 
     return Exchange(ELECT_LEADERS, build, read)
-
-
-def import_of_nothing() -> Exchange[None]:
-    """Return the exchange that a broker answers if it serves imports. It changes nothing, because it names no topic."""
-
-    def build(terms: Terms) -> OttlaCallRequest:
-        return OttlaCallRequest(method=Client.IMPORT_RECORDS.path, timeout_ms=terms.timeout_ms)
-
-    return Exchange(OTTLA_CALL, build, lambda _: None, takes_errors=True)
 
 
 def _election(topic: str, result: ElectLeadersResponse.PartitionResult) -> Election:

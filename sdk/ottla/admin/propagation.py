@@ -10,12 +10,9 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
-from ottla.client.cluster import view_of
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import client_pb2
-from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.admin")
 
@@ -36,8 +33,7 @@ def until_all(
     """
 
     def knows(address: str, timeout: float) -> bool:
-        request = client_pb2.MetadataRequest(topics=list(topics))
-        return good(view_of(channel.cluster.call(address, Client.METADATA, request, timeout=timeout)))
+        return good(channel.cluster.metadata_of(address, topics, timeout=timeout))
 
     pauses = _Pauses(channel, deadline, done)
     while True:

@@ -12,28 +12,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, TypeAlias, cast
 
-from ottla.admin.topics import raise_in_band
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.apis import FETCH
+from ottla.client.kafka.exchange import Exchange, Outcome, Terms
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.transport import Stream
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.broker_session import FINAL_EPOCH
 from ottla.machines.comparisons.compacted import CompactedComparison
 from ottla.machines.comparisons.replicas import Comparison, Difference
 from ottla.machines.metadata import PartitionView
+from ottla_core.kafka.messages import FetchRequest, FetchResponse
 from ottla_core.model import PartitionId
 from ottla_core.records.aborted import AbortedTransactions, without_aborted
-from ottla_core.records.leader_epochs import EpochStart, ReplicaEpochs, unequal_epochs
+from ottla_core.records.leader_epochs import ReplicaEpochs, unequal_epochs
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import broker_pb2 as pb
-from ottla_proto import client_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker
 
 _FETCH_BYTES: Final = 1 << 20
 _RECONNECTS: Final = 4
 _LONGEST_PAUSE_S: Final = 0.4
+_NAMES_BEFORE: Final = 13
+"""Before this version a fetch names topics by their names."""
+_READ_COMMITTED: Final = 1
 
+_Response: TypeAlias = FetchResponse.PartitionData
 Progress = Callable[[int, int], None]
 """Called with (offset reached, end offset) after every fetch."""
 
@@ -117,17 +121,21 @@ def _leader_first(partition: PartitionView) -> list[int]:
     return sorted(partition.replicas, key=lambda broker: broker != partition.leader)
 
 
-def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -> None:
+def _enter(comparison: Comparison, broker: int, response: _Response) -> None:
     """Enter a response. Raises the error in it, unless the log merely begins later by now."""
-    if not response.error.code:
-        aborted = AbortedTransactions((each.producer_id, each.first_offset) for each in response.aborted)
-        fetched = bytes(response.records)  # Kafka's protocol brings a view
-        records = without_aborted(fetched, aborted) if response.aborted else fetched
+    if not response.error_code:
+        aborted = response.aborted_transactions or ()
+        fetched = bytes(response.records or b"")  # Kafka's protocol brings a view
+        records = fetched
+        if aborted:
+            records = without_aborted(
+                fetched, AbortedTransactions((each.producer_id, each.first_offset) for each in aborted)
+            )
         comparison.on_records(broker, records)
-    elif response.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and response.log_start_offset > comparison.start:
+    elif response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and response.log_start_offset > comparison.start:
         comparison.on_log_start(response.log_start_offset)
     else:
-        raise error_from_code(response.error.code, response.error.message)
+        raise error_from_code(response.error_code, "")
 
 
 class _Replicas:
@@ -144,7 +152,7 @@ class _Replicas:
         self._committed = committed
         self._replicas: dict[int, _Replica] = {}
 
-    def open(self, brokers: Iterable[int]) -> dict[int, pb.PartitionFetched]:
+    def open(self, brokers: Iterable[int]) -> dict[int, _Response]:
         """Return where each log begins and up to where it is committed, as responses without records."""
         for broker in brokers:
             registered = self._cluster.view.brokers.get(broker)
@@ -156,11 +164,11 @@ class _Replicas:
                 self._replicas[broker] = _Replica(self._cluster, registered.address)
         logs = self.fetch([(broker, 0) for broker in self._replicas], max_bytes=0)
         for broker, log in logs.items():
-            if log.error.code not in (0, ErrorCode.OFFSET_OUT_OF_RANGE):
-                self.unreadable[broker] = error_from_code(log.error.code, log.error.message)
+            if log.error_code not in (0, ErrorCode.OFFSET_OUT_OF_RANGE):
+                self.unreadable[broker] = error_from_code(log.error_code, "")
         return {broker: log for broker, log in logs.items() if broker not in self.unreadable}
 
-    def fetch(self, wants: Sequence[tuple[int, int]], max_bytes: int) -> dict[int, pb.PartitionFetched]:
+    def fetch(self, wants: Sequence[tuple[int, int]], max_bytes: int) -> dict[int, _Response]:
         """Return the responses for each (broker, offset), as far as there are any."""
         for broker, offset in wants:
             with self.noting(broker):
@@ -175,19 +183,16 @@ class _Replicas:
     def epochs(self, brokers: Iterable[int]) -> dict[int, ReplicaEpochs]:
         """Return the leader epochs of each replica. Brokers that can't say are left out: those of an earlier release,
         and Kafka's."""
+        from ottla.admin.replica_epochs import replica_epochs
+
         epochs = {}
-        request = client_pb2.ReplicaEpochsRequest(topic_id=self._id.topic_id, partition=self._id.partition)
         for broker in brokers:
             address = self._cluster.view.brokers[broker].address
             try:
-                found = self._cluster.call(address, Client.REPLICA_EPOCHS, request, timeout=self._timeout)
-                raise_in_band(found.error)
+                epochs[broker] = self._cluster.exchange(address, replica_epochs(self._id), timeout=self._timeout)
             except OttlaError as error:
                 if error.code != ErrorCode.UNSUPPORTED_VERSION:
                     self.unreadable[broker] = error
-                continue
-            entries = [EpochStart(entry.leader_epoch, entry.start_offset) for entry in found.epochs]
-            epochs[broker] = ReplicaEpochs(entries, found.log_start_offset, found.high_watermark)
         return epochs
 
     @contextmanager
@@ -198,13 +203,9 @@ class _Replicas:
         except OttlaError as error:
             self.unreadable[broker] = from_core(error)
 
-    def _request(self, offset: int, max_bytes: int) -> pb.FetchRequest:
-        partition = pb.FetchPartition(
-            topic_id=self._id.topic_id, partition=self._id.partition, fetch_offset=offset, max_bytes=max_bytes
-        )
-        return pb.FetchRequest(
-            max_bytes=max_bytes, partitions=[partition], from_follower=True, read_committed=self._committed
-        )
+    def _request(self, offset: int, max_bytes: int) -> Exchange[_Response]:
+        names = self._cluster.names
+        return fetch_of(self._id, names, offset=offset, max_bytes=max_bytes, read_committed=self._committed)
 
     def __enter__(self) -> _Replicas:
         return self
@@ -220,27 +221,27 @@ class _Replica:
     def __init__(self, cluster: ClusterClient, address: str) -> None:
         self._cluster = cluster
         self._address = address
-        self._request = pb.FetchRequest()
+        self._request: Exchange[_Response] | None = None
         self._open()
 
     def _open(self) -> None:
-        responses: SimpleQueue[pb.FetchResponse | OttlaError] = SimpleQueue()
+        responses: SimpleQueue[Outcome[_Response] | OttlaError] = SimpleQueue()
         self._responses = responses
-        self._stream: Stream[pb.FetchRequest] | None = None
+        self._stream: Stream | None = None
         try:
             self._stream = self._cluster.connection(self._address).open_stream(
-                Broker.FETCH, lambda _, response: responses.put(response), lambda error, _: responses.put(error)
+                FETCH.name, lambda _, outcome: responses.put(outcome), lambda error, _: responses.put(error)
             )
         except OttlaError as error:  # the address rests, since it failed a moment ago
             responses.put(error)
 
-    def send(self, request: pb.FetchRequest, timeout: float) -> None:
+    def send(self, request: Exchange[_Response], timeout: float) -> None:
         self._request = request
         if self._stream is not None:
             with suppress(OttlaError):  # the stream broke before: `receive` finds that
                 self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
 
-    def receive(self, timeout: float) -> pb.PartitionFetched:
+    def receive(self, timeout: float) -> _Response:
         """Return the response. Raises the error of the stream or the whole fetch; a partition's is in the response.
 
         If the connection breaks, or can't be made at once, it is made again a few times: the broker may be well.
@@ -251,15 +252,16 @@ class _Replica:
             self._cluster.wait(backoff.next())
             self.close()
             self._open()
-            self.send(self._request, timeout)
+            if self._request is not None:
+                self.send(self._request, timeout)
             response = self._next(timeout)
-        if isinstance(response, OttlaError):
-            raise response
-        if response.error.code:
-            raise error_from_code(response.error.code, response.error.message)
-        return response.partitions[0]
+        error = response if isinstance(response, OttlaError) else response.error
+        if error is not None:
+            raise from_core(error)
+        assert isinstance(response, Outcome)
+        return cast(_Response, response.value)
 
-    def _next(self, timeout: float) -> pb.FetchResponse | OttlaError:
+    def _next(self, timeout: float) -> Outcome[_Response] | OttlaError:
         try:
             return self._responses.get(timeout=timeout)
         except Empty:
@@ -270,3 +272,26 @@ class _Replica:
     def close(self) -> None:
         if self._stream is not None:
             self._stream.close()
+
+
+def fetch_of(
+    partition: PartitionId, names: TopicNames, *, offset: int, max_bytes: int, read_committed: bool
+) -> Exchange[_Response]:
+    """Return the exchange that reads one partition from a replica. It belongs to no fetch session."""
+
+    def build(terms: Terms) -> FetchRequest:
+        wanted = FetchRequest.FetchPartition(
+            partition=partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes
+        )
+        name = names.name_of(partition.topic_id) if terms.version < _NAMES_BEFORE else ""
+        topic = FetchRequest.FetchTopic(topic=name, topic_id=partition.topic_id, partitions=[wanted])
+        return FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=max_bytes,
+            isolation_level=_READ_COMMITTED if read_committed else 0,
+            session_epoch=FINAL_EPOCH,
+            topics=[topic],
+        )
+
+    return Exchange(FETCH, build, lambda response: response.responses[0].partitions[0])

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.client.kafka.apis import CREATE_PARTITIONS, CREATE_TOPICS, DELETE_RECORDS, DELETE_TOPICS
-from ottla.client.kafka.exchange import Exchange, Terms
-from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka.exchange import Exchange, Terms, raise_failed
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.kafka_descriptions import eligible_leaders
 from ottla.client.list_offsets import TRY_S, OffsetSpec, list_offsets, spec_timestamp
 from ottla.client.settings import check_topic, one_of
@@ -30,7 +30,6 @@ from ottla_core.kafka.messages import (
     DeleteTopicsResponse,
 )
 from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
-from ottla_proto.common_pb2 import Error
 
 if TYPE_CHECKING:
     from ottla.client.kafka_descriptions import EligibleLeaders
@@ -433,22 +432,3 @@ def warn(owner: str, warnings: Iterable[str]) -> None:
     """Log the controller's warnings of configs that are stored and have no effect."""
     for warning in warnings:
         logger.warning("%s: %s", owner, warning)
-
-
-class Outcome(Protocol):
-    """A part of a response, for one topic, partition or resource."""
-
-    @property
-    def error_code(self) -> int: ...
-
-
-def raise_failed(part: Outcome) -> None:
-    """Raise the error that a part of a response has, if it has one."""
-    if part.error_code:
-        raise error_from_code(part.error_code, getattr(part, "error_message", "") or "")
-
-
-def raise_in_band(error: Error) -> None:
-    """Raise the error that a response carries for one part of it, if it has one."""
-    if error.code:
-        raise error_from_code(error.code, error.message)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from ottla_core.model import TopicPartition
-from ottla_proto import client_pb2
-from ottla_proto import txn_pb2 as pb
 
 ONGOING: Final = "Ongoing"
-
-_OVER: Final = "Complete"
-_NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,50 +139,3 @@ class PartitionTransactions:
     def is_blocked(self) -> bool:
         """Whether read_committed consumers wait for an open transaction to end or for a marker to be replicated."""
         return self.last_stable_offset < self.high_watermark
-
-
-def summary_of(listed: pb.ListedTransaction) -> TransactionSummary:
-    return TransactionSummary(
-        listed.transactional_id, listed.state, listed.producer_id, listed.coordinator, listed.shard
-    )
-
-
-def info_of(described: pb.TransactionDescription) -> TransactionInfo:
-    return TransactionInfo(
-        name=described.transactional_id,
-        state=described.state,
-        producer_id=described.producer.id,
-        producer_epoch=described.producer.epoch,
-        timeout=None if described.timeout_ms >= _NO_TIMEOUT_MS else described.timeout_ms / 1000,
-        started_at=None if described.state.startswith(_OVER) else _time_of(described.started_at_ms),
-        updated_at=_time_of(described.updated_at_ms),
-        partitions=tuple(TopicPartition(p.topic, p.partition) for p in described.partitions),
-        is_prepared=described.prepared,
-        version=described.transaction_version,
-        events=tuple(map(_event_of, described.events)),
-        coordinator=described.coordinator,
-        shard=described.shard,
-    )
-
-
-def producer_of(found: client_pb2.ActiveProducer) -> ActiveProducer:
-    return ActiveProducer(
-        found.producer.id,
-        found.producer.epoch,
-        found.last_sequence,
-        _time_of(found.last_timestamp_ms),
-        found.coordinator_epoch,
-        None if found.first_offset < 0 else found.first_offset,
-    )
-
-
-def _event_of(event: pb.TransactionEvent) -> TransactionEvent:
-    at = datetime.fromtimestamp(event.at_ms / 1000, UTC)
-    producer = event.producer
-    return TransactionEvent(
-        at, event.kind, producer.id, producer.epoch, event.client_id, event.client_host, event.cause
-    )
-
-
-def _time_of(timestamp_ms: int) -> datetime | None:
-    return None if timestamp_ms < 0 else datetime.fromtimestamp(timestamp_ms / 1000, UTC)

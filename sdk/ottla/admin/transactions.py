@@ -11,11 +11,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from ottla.admin import partition_producers, transaction_descriptions
 from ottla.admin.configs import Configs
 from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.group_info import ShardStatus
-from ottla.admin.shard_statuses import shard_statuses
-from ottla.admin.topics import leader_of, raise_in_band, topic_in
+from ottla.admin.partition_producers import PartitionProducers
+from ottla.admin.topics import leader_of, topic_in
 from ottla.admin.transaction_info import (
     ONGOING,
     ActiveProducer,
@@ -23,23 +24,15 @@ from ottla.admin.transaction_info import (
     PartitionTransactions,
     TransactionInfo,
     TransactionSummary,
-    info_of,
-    producer_of,
-    summary_of,
 )
+from ottla.client import transaction_requests
 from ottla.client.coordinators import TRY_S, Coordinators
 from ottla.client.list_offsets import list_offsets
 from ottla.client.units import Duration, seconds
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.transaction import PreparedTransaction
+from ottla.machines.transaction import Assigned, PreparedTransaction, ProducerEpoch
 from ottla_core.model import LATEST_TIMESTAMP, SHARD_TOPICS, TopicPartition
 from ottla_core.routing import GROUP, TXN
-from ottla_core.transactions import TRANSACTIONS_V2
-from ottla_proto import broker_pb2, client_pb2, group_pb2
-from ottla_proto import txn_pb2 as pb
-from ottla_proto.client_calls import Client
-from ottla_proto.common_pb2 import TxnMarker, TxnProducer
-from ottla_proto.contracts import Broker, Group, Txn
 
 _DESCRIBED_AT_ONCE: Final = 500
 """A txn-coordinator describes at most 1,000 transactions in one call (docs/design/limits.md)."""
@@ -83,20 +76,15 @@ class Transactions:
 
         The list is complete, or an error is raised: while a shard has no coordinator, or is loading, the call waits.
         """
-        request = pb.ListTransactionsRequest(
+        asked = transaction_descriptions.listing(
             states=states,
             prefix=prefix,
             pattern=pattern,
             producer_ids=producer_ids,
             longer_than_ms=0 if longer_than is None else int(1000 * seconds(longer_than, "longer_than")),
         )
-        left_s = self._channel.deadline(timeout).left()
-        found: dict[str, TransactionSummary] = {}
-        for response in self._coordinators.listed(Txn.LIST_TRANSACTIONS, request, timeout=left_s):
-            if response.unknown_states:
-                unknown = ", ".join(response.unknown_states)
-                raise error_from_code(ErrorCode.INVALID_REQUEST, f"unknown transaction state: {unknown}")
-            found |= {listed.transactional_id: summary_of(listed) for listed in response.transactions}
+        listings = self._coordinators.listed(asked, timeout=self._channel.deadline(timeout).left())
+        found = {each.name: each for listing in listings for each in listing.found}
         return [found[name] for name in sorted(found)]
 
     def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
@@ -104,20 +92,14 @@ class Transactions:
 
         While a shard is not served, none of its transactions can begin or end.
         """
-        return shard_statuses(self._channel, TXN, Txn.SHARDS, timeout)
+        from ottla.admin.shard_statuses import shard_statuses
+
+        return shard_statuses(self._channel, TXN, timeout)
 
     def describe(self, transactional_id: str, *, timeout: Duration | None = None) -> TransactionInfo:
         """Return the id's producer, its last transaction and its latest events."""
-
-        def check(response: pb.DescribeTransactionsResponse, repeated: bool) -> None:
-            raise_in_band(response.transactions[0].error)
-
-        request = pb.DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        left_s = self._channel.deadline(timeout).left()
-        response = self._coordinators.call(
-            transactional_id, Txn.DESCRIBE_TRANSACTIONS, request, timeout=left_s, check=check
-        )
-        return info_of(response.transactions[0])
+        asked = transaction_descriptions.description(transactional_id)
+        return self._coordinators.exchange(transactional_id, asked, timeout=self._channel.deadline(timeout).left())
 
     def described(self, names: Collection[str], *, timeout: Duration | None = None) -> Mapping[str, TransactionInfo]:
         """Describe those of these ids that exist. Each request goes to the coordinator of its id.
@@ -133,14 +115,12 @@ class Transactions:
                 by_coordinator.setdefault(address, []).append(name)
             for address, own in by_coordinator.items():
                 for start in range(0, len(own), _DESCRIBED_AT_ONCE):
-                    request = pb.DescribeTransactionsRequest(transactional_ids=own[start : start + _DESCRIBED_AT_ONCE])
+                    asked = transaction_descriptions.descriptions(own[start : start + _DESCRIBED_AT_ONCE])
                     try_s = min(deadline.left(), TRY_S)
-                    response = self._channel.cluster.call(address, Txn.DESCRIBE_TRANSACTIONS, request, timeout=try_s)
-                    for described in response.transactions:
-                        if described.error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                            raise_in_band(described.error)
-                            found[described.transactional_id] = info_of(described)
-                        left.discard(described.transactional_id)
+                    for name, info in self._channel.cluster.exchange(address, asked, timeout=try_s).items():
+                        left.discard(name)
+                        if info is not None:
+                            found[name] = info
 
         self._coordinators.retrying(once, timeout=deadline.left())
         return found
@@ -153,7 +133,7 @@ class Transactions:
         """
         deadline = self._channel.deadline(timeout)
         (found,) = self._of_leaders(topic, [partition], deadline, open_only=False).values()
-        return tuple(sorted(map(producer_of, found.producers), key=lambda producer: producer.producer_id))
+        return tuple(sorted(found.producers, key=lambda producer: producer.producer_id))
 
     def open_in(
         self, topic: str, partition: int | None = None, *, timeout: Duration | None = None
@@ -197,15 +177,13 @@ class Transactions:
                 f"{transactional_id} has no open transaction: its state is {found.state}",
                 hint="no abort is needed; once the outcome is decided, the coordinator ends the transaction",
             )
-        producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
         if found.is_prepared:  # only its own producer ends it
-            end = pb.EndTxnRequest(
-                transactional_id=transactional_id, producer=producer, transaction_version=found.version
-            )
-            self._coordinators.call(transactional_id, Txn.END_TXN, end, timeout=deadline.left())
+            current = Assigned(ProducerEpoch(found.producer_id, found.producer_epoch), found.version)
+            end = transaction_requests.end(transactional_id, current, committed=False)
+            self._coordinators.exchange(transactional_id, end, timeout=deadline.left())
         else:
-            init = pb.InitProducerRequest(transactional_id=transactional_id, timeout_ms=_TIMEOUT_MS)
-            self._coordinators.call(transactional_id, Txn.INIT_PRODUCER, init, timeout=deadline.left())
+            init = transaction_requests.initialization(transactional_id, _TIMEOUT_MS)
+            self._coordinators.exchange(transactional_id, init, timeout=deadline.left())
         return found
 
     def end(self, prepared: PreparedTransaction, *, committed: bool, timeout: Duration | None = None) -> None:
@@ -214,20 +192,18 @@ class Transactions:
         Returns once the outcome is decided. Raises INVALID_TXN_STATE if the transaction has ended the other way, and
         PRODUCER_FENCED or INVALID_PRODUCER_ID_MAPPING if its id now has another producer, or has been forgotten.
         """
-        request = pb.EndTxnRequest(
-            transactional_id=prepared.transactional_id,
-            producer=TxnProducer(id=prepared.producer_id, epoch=prepared.epoch),
-            committed=committed,
-            transaction_version=TRANSACTIONS_V2,
-        )
+        current = Assigned(ProducerEpoch(prepared.producer_id, prepared.epoch))
+        asked = transaction_requests.end(prepared.transactional_id, current, committed=committed)
         left_s = self._channel.deadline(timeout).left()
-        self._coordinators.call(prepared.transactional_id, Txn.END_TXN, request, timeout=left_s)
+        self._coordinators.exchange(prepared.transactional_id, asked, timeout=left_s)
 
     def forget(self, transactional_id: str, *, timeout: Duration | None = None) -> None:
         """Delete an id from its coordinator's log, once its last transaction is over. An unknown id is not an error.
 
         The coordinators need `transaction_two_phase_commit_enable`. Raises INVALID_TXN_STATE if a transaction is open.
         """
+        from ottla.client.prepared_transactions import forgetting
+
         deadline = self._channel.deadline(timeout)
         try:
             found = self.describe(transactional_id, timeout=deadline.left())
@@ -235,9 +211,8 @@ class Transactions:
             if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 return
             raise
-        producer = TxnProducer(id=found.producer_id, epoch=found.producer_epoch)
-        request = pb.ForgetRequest(transactional_id=transactional_id, producer=producer)
-        self._coordinators.call(transactional_id, Txn.FORGET, request, timeout=deadline.left())
+        asked = forgetting(transactional_id, ProducerEpoch(found.producer_id, found.producer_epoch))
+        self._coordinators.exchange(transactional_id, asked, timeout=deadline.left())
 
     def abort_hanging(
         self, topic: str, partition: int, *, first_offset: int, timeout: Duration | None = None
@@ -268,49 +243,50 @@ class Transactions:
         self, topic: str, numbers: Sequence[int] | None, deadline: Deadline
     ) -> dict[int, PartitionTransactions]:
         by_leaders = self._of_leaders(topic, numbers, deadline, open_only=True)
-        holders = self._holders({p.producer.id for each in by_leaders.values() for p in each.producers}, deadline)
+        holders = self._holders({p.producer_id for each in by_leaders.values() for p in each.producers}, deadline)
         return {n: _transactions_of(TopicPartition(topic, n), each, holders) for n, each in by_leaders.items()}
 
     def _of_leaders(
         self, topic: str, numbers: Sequence[int] | None, deadline: Deadline, *, open_only: bool
-    ) -> dict[int, client_pb2.PartitionProducers]:
+    ) -> dict[int, PartitionProducers]:
         """Return what the leaders of these partitions know; None: of all partitions."""
         cluster = self._channel.cluster
 
-        def attempt() -> dict[int, client_pb2.PartitionProducers]:
+        def attempt() -> dict[int, PartitionProducers]:
             view = cluster.fetch_metadata([topic], timeout=deadline.left())
             found = topic_in(self._channel, view, topic)
             by_leader: dict[str, list[int]] = {}
             for number in range(len(found.partitions)) if numbers is None else numbers:
                 by_leader.setdefault(leader_of(view, found, number), []).append(number)
-            known: dict[int, client_pb2.PartitionProducers] = {}
+            known: dict[int, PartitionProducers] = {}
             for address, led in by_leader.items():
-                partitions = [broker_pb2.PartitionOfLog(topic_id=found.id, partition=number) for number in led]
-                request = client_pb2.DescribeProducersRequest(partitions=partitions, open_only=open_only)
-                response = cluster.call(address, Client.DESCRIBE_PRODUCERS, request, timeout=deadline.left())
-                for number, described in zip(led, response.partitions, strict=True):
-                    raise_in_band(described.error)
-                    known[number] = described
+                asked = partition_producers.description(topic, led, open_only=open_only)
+                found_there = cluster.exchange(address, asked, timeout=deadline.left())
+                known |= found_there
             return known
 
         known = self._channel.retried(attempt, deadline)
-        self._add_ends(topic, [found for found in known.items() if open_only and found[1].high_watermark < 0], deadline)
-        return known
+        lacking = [number for number, found in known.items() if open_only and found.high_watermark < 0]
+        return known | self._with_ends(topic, {number: known[number] for number in lacking}, deadline)
 
-    def _add_ends(
-        self, topic: str, lacking: Sequence[tuple[int, client_pb2.PartitionProducers]], deadline: Deadline
-    ) -> None:
+    def _with_ends(
+        self, topic: str, lacking: Mapping[int, PartitionProducers], deadline: Deadline
+    ) -> dict[int, PartitionProducers]:
         """Look up how far readers may read. Kafka's brokers do not say it with the producers."""
         cluster = self._channel.cluster
-        wanted = {TopicPartition(topic, number): LATEST_TIMESTAMP for number, _ in lacking}
+        wanted = {TopicPartition(topic, number): LATEST_TIMESTAMP for number in lacking}
         # The ends come first. If an end moved on between the two calls, the partition would otherwise look blocked.
         ends = list_offsets(cluster, wanted, timeout=deadline.left())
         stable = list_offsets(cluster, wanted, timeout=deadline.left(), read_committed=True)
-        for number, found in lacking:
+        found = dict(lacking)
+        for number in lacking:
             end, stable_end = ends[TopicPartition(topic, number)], stable[TopicPartition(topic, number)]
             if end is not None and stable_end is not None:
-                found.last_stable_offset = stable_end.offset
-                found.high_watermark = max(end.offset, stable_end.offset)
+                high_watermark = max(end.offset, stable_end.offset)
+                found[number] = found[number]._replace(
+                    high_watermark=high_watermark, last_stable_offset=stable_end.offset
+                )
+        return found
 
     def _holders(self, producer_ids: Collection[int], deadline: Deadline) -> dict[int, TransactionInfo]:
         """Return the transactions of these producers, by producer id."""
@@ -320,9 +296,8 @@ class Transactions:
 
     def _lists_everything(self, deadline: Deadline) -> bool:
         """Return whether the coordinators prove that their listings are complete, as ottla's do."""
-        request = pb.ListTransactionsRequest(producer_ids=[_NO_PRODUCER])
-        responses = self._coordinators.listed(Txn.LIST_TRANSACTIONS, request, timeout=deadline.left())
-        return any(response.shards.total for response in responses)
+        asked = transaction_descriptions.listing(producer_ids=[_NO_PRODUCER])
+        return any(each.shard_count for each in self._coordinators.listed(asked, timeout=deadline.left()))
 
     def _longest(self, deadline: Deadline) -> timedelta:
         """Return how long a producer may write nothing before its open transaction counts as late."""
@@ -331,50 +306,39 @@ class Transactions:
         return timedelta(milliseconds=int(config.value or 0)) + _MARKERS_WITHIN
 
     def _write_marker(self, hanging: OpenTransaction, deadline: Deadline) -> None:
-        """Write an abort marker with the producer's own epoch, as before transactions v2, and with the coordinator
-        epoch that the partition knows."""
-        producer = hanging.producer
-        marker = TxnMarker(
-            producer=TxnProducer(id=producer.producer_id, epoch=producer.producer_epoch),
-            coordinator_epoch=max(0, producer.coordinator_epoch),
-        )
+        """Write an abort marker. In a shard of groups only the owner of the shard may do that."""
         if hanging.partition.topic == SHARD_TOPICS[GROUP]:
             try:
-                # Only the owner of a shard of groups writes to its log.
-                self._write_by_owner(hanging.partition, marker, deadline)
+                self._write_by_owner(hanging, deadline)
             except OttlaError as error:
                 if error.code != ErrorCode.UNSUPPORTED_VERSION:  # as in clusters of Apache Kafka, which have no shards
                     raise
             else:
                 return
-        self._write_by_leader(hanging.partition, marker, deadline)
+        self._write_by_leader(hanging, deadline)
 
-    def _write_by_owner(self, at: TopicPartition, marker: TxnMarker, deadline: Deadline) -> None:
-        of_shard = group_pb2.ShardsMarker(marker=marker, shards=[at.partition])
-        request = group_pb2.WriteShardMarkersRequest(markers=[of_shard], timeout_ms=int(1000 * deadline.left()))
-        # A broker forwards the request to the owner.
-        response = self._channel.cluster.call_any(Group.WRITE_TXN_MARKERS, request, timeout=deadline.left())
-        raise_in_band(response.markers[0].shards[0])
+    def _write_by_owner(self, hanging: OpenTransaction, deadline: Deadline) -> None:
+        from ottla.admin.shard_markers import abort_marker
 
-    def _write_by_leader(self, at: TopicPartition, marker: TxnMarker, deadline: Deadline) -> None:
-        cluster = self._channel.cluster
+        asked = abort_marker(hanging.partition.partition, hanging.producer, int(1000 * deadline.left()))
+        self._channel.cluster.exchange_any(asked, timeout=deadline.left())
+
+    def _write_by_leader(self, hanging: OpenTransaction, deadline: Deadline) -> None:
+        cluster, at = self._channel.cluster, hanging.partition
         view = cluster.fetch_metadata([at.topic], timeout=deadline.left())
-        found = topic_in(self._channel, view, at.topic)
-        log = broker_pb2.PartitionOfLog(topic_id=found.id, partition=at.partition)
-        request = broker_pb2.WriteTxnMarkersRequest(
-            markers=[broker_pb2.PartitionsMarker(marker=marker, partitions=[log])],
-            timeout_ms=int(1000 * deadline.left()),
-        )
-        leader = leader_of(view, found, at.partition)
-        response = cluster.call(leader, Broker.WRITE_TXN_MARKERS, request, timeout=deadline.left())
-        raise_in_band(response.markers[0].partitions[0])
+        leader = leader_of(view, topic_in(self._channel, view, at.topic), at.partition)
+        asked = partition_producers.abort_marker(at, hanging.producer)
+        cluster.exchange(leader, asked, timeout=deadline.left())
 
 
 def _transactions_of(
-    partition: TopicPartition, found: client_pb2.PartitionProducers, holders: Mapping[int, TransactionInfo]
+    partition: TopicPartition, found: PartitionProducers, holders: Mapping[int, TransactionInfo]
 ) -> PartitionTransactions:
-    producers = sorted(found.producers, key=lambda p: p.first_offset)
-    opened = (OpenTransaction(partition, p.first_offset, producer_of(p), holders.get(p.producer.id)) for p in producers)
+    began = ((producer.first_offset, producer) for producer in found.producers if producer.first_offset is not None)
+    opened = (
+        OpenTransaction(partition, first_offset, producer, holders.get(producer.producer_id))
+        for first_offset, producer in sorted(began, key=lambda each: each[0])
+    )
     return PartitionTransactions(partition, found.high_watermark, found.last_stable_offset, tuple(opened))
 
 
@@ -405,9 +369,9 @@ def _not_hanging(found: OpenTransaction) -> OttlaError:
     )
 
 
-def _still_open(before: PartitionTransactions, now: client_pb2.PartitionProducers) -> PartitionTransactions:
+def _still_open(before: PartitionTransactions, now: PartitionProducers) -> PartitionTransactions:
     """Leave out transactions that looked as if they hung, but have ended meanwhile."""
-    left = {(p.producer.id, p.first_offset) for p in now.producers}
+    left = {(p.producer_id, p.first_offset) for p in now.producers}
     opened = (o for o in before.open if not o.is_hanging or (o.producer.producer_id, o.first_offset) in left)
     return replace(
         before,

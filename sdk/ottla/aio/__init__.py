@@ -10,11 +10,24 @@ The event loop wakes once for each batch or response, never once for each record
 has to wait does so on a thread.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ottla.aio.admin import Admin
 from ottla.aio.consumer import Consumer
-from ottla.aio.mirror import MirrorClient
 from ottla.aio.producer import Producer
 from ottla.aio.read import Rows, read
 from ottla.aio.table import Table, Watch
 
+if TYPE_CHECKING:
+    from ottla.aio.mirror import MirrorClient
+
 __all__ = ["Admin", "Consumer", "MirrorClient", "Producer", "Rows", "Table", "Watch", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import MirrorClient when it is first used: only mirrors need protobuf."""
+    if name != "MirrorClient":
+        raise AttributeError(f"module 'ottla.aio' has no attribute {name!r}")
+    from ottla.aio.mirror import MirrorClient
+
+    return MirrorClient

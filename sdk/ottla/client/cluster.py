@@ -17,12 +17,11 @@ from functools import partial
 from threading import Condition, RLock
 from typing import Final, TypeVar, cast
 
-from google.protobuf.message import Message
-
 from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all
 from ottla.client.guard import Guard
 from ottla.client.kafka.exchange import NONSENSE, Exchange
-from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka.topic_names import TopicNames
+from ottla.client.metadata import metadata
 from ottla.client.security.security import security_with
 from ottla.client.settings import DEFAULT_BOOTSTRAP
 from ottla.client.transport import Connection, Transport
@@ -35,19 +34,13 @@ from ottla.errors import (
     error_from_code,
     from_core,
 )
-from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
+from ottla.machines.metadata import ClusterView
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.errors import UNANSWERED
-from ottla_core.model import TopicId
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Method
 
 logger = logging.getLogger("ottla.cluster")
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
 Found = TypeVar("Found")
 
 UNKNOWN_TOPIC_GRACE_S: Final = 5.0
@@ -87,7 +80,7 @@ class ClusterClient:
         self.view = ClusterView()
         self._bootstrap: Final = tuple(bootstrap)
         self._transport: Final = transport
-        self.names: Final[TopicNames] = getattr(transport, "names", None) or TopicNames()
+        self.names: Final = TopicNames()
         self._connect_timeout: Final = connect_timeout
         self._diagnose: Final = diagnose or partial(diagnose_address, security=security_with(transport))
         self.out_of_reach = False
@@ -121,20 +114,6 @@ class ClusterClient:
             connection = self._connections.pop((address, lane), None)
         if connection is not None:
             connection.close()
-
-    def call(self, address: str, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Call one address. Raises the SDK's errors."""
-        return self.ask(
-            address, lambda connection, timeout_s: connection.call(method, request, timeout=timeout_s), timeout
-        )
-
-    def call_any(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Make a call that any broker can answer. Raises like `ask_any`."""
-        return self.ask_any(
-            method.name,
-            lambda connection, timeout_s: connection.call(method, request, timeout=timeout_s),
-            timeout=timeout,
-        )
 
     def exchange(self, address: str, asked: Exchange[Found], *, timeout: float) -> Found:
         """Send a request to one broker, and return what its response means. Raises the SDK's errors."""
@@ -219,11 +198,16 @@ class ClusterClient:
             self._suspects[address] = self.clock.monotonic() + _SUSPECT_S
 
     def fetch_metadata(self, topics: Iterable[str] = (), *, all_topics: bool = False, timeout: float) -> ClusterView:
-        """Return the cluster as some broker sees it, with the requested topics. Raises like `call_any`."""
-        request = pb.MetadataRequest(topics=list(topics), all_topics=all_topics)
-        view = view_of(self.call_any(Client.METADATA, request, timeout=timeout))
-        self.view = view
+        """Return the cluster as some broker sees it, with the requested topics. Raises like `ask_any`."""
+        asked = metadata(topics, self.names, all_topics=all_topics)
+        self.view = view = self.ask_any(
+            asked.api.name, lambda connection, left_s: connection.exchange(asked, timeout=left_s), timeout=timeout
+        )
         return view
+
+    def metadata_of(self, address: str, topics: Iterable[str], *, timeout: float) -> ClusterView:
+        """Return the cluster as one broker sees it. Raises the SDK's errors."""
+        return self.exchange(address, metadata(topics, self.names), timeout=timeout)
 
     def unknown_topic(self, name: str, otherwise: str = "create it with Admin().topics.create(…)") -> UnknownTopicError:
         """Return the error for a missing topic; its hint names the nearest others, or is `otherwise` without them."""
@@ -301,38 +285,3 @@ class ClusterClient:
 def closed_error() -> OttlaError:
     """Return the error for a client that is closed while a call waits or connects."""
     return error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
-
-
-def view_of(response: pb.MetadataResponse) -> ClusterView:
-    """Convert the response to a ClusterView."""
-    brokers = [BrokerView(b.id, b.address, b.rack, b.fenced) for b in response.brokers]
-    controller = (response.controller.id, response.controller.address) if response.HasField("controller") else (-1, "")
-    return build_view(response.cluster_id, controller, brokers, map(_topic_of, response.topics))
-
-
-def _topic_of(topic: pb.TopicMetadata) -> TopicView:
-    partitions = sorted(topic.partitions, key=lambda p: p.partition)
-    numbers = [p.partition for p in partitions]
-    if not topic.error.code and (not numbers or numbers != list(range(len(numbers)))):
-        # A partition is known by its place in the view. So if one were left out, another would get its number.
-        reason = f"a broker says that {topic.name} has the partitions {numbers!s:.100}"
-        code = ErrorCode.LEADER_NOT_AVAILABLE
-        return TopicView(topic.name, TopicId(topic.topic_id), (), topic.is_internal, code, reason)
-    return TopicView(
-        topic.name,
-        TopicId(topic.topic_id),
-        tuple(map(_partition_of, partitions)),
-        topic.is_internal,
-        topic.error.code,
-        topic.error.message,
-    )
-
-
-def _partition_of(p: pb.PartitionMetadata) -> PartitionView:
-    return PartitionView(
-        p.leader,
-        p.leader_epoch,
-        tuple(p.replicas),
-        tuple(p.isr),
-        tuple(p.offline_replicas),
-    )

@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
 
-from google.protobuf.message import Message
-
 from ottla.client.cluster import ClusterClient
-from ottla.client.named_coordinators import NamedCoordinators, no_coordinator
+from ottla.client.kafka.exchange import Exchange
+from ottla.client.named_coordinators import Listing, NamedCoordinators, no_coordinator
 from ottla.errors import ErrorCode, OttlaError
 from ottla_core.errors import UNANSWERED
 from ottla_core.routing import GROUP
 from ottla_core.rpc.retry import Backoff
-from ottla_proto.contracts import Method
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 TRY_S: Final = 10.0
 """How long one coordinator may take before it is looked up again."""
@@ -55,17 +51,17 @@ class Coordinators:
         """Return the addresses that have to be asked for a listing. Raises like `of`."""
         return self._finder.all(timeout=timeout)
 
-    def listed(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Sequence[Response]:
-        """Return the responses to a listing from all addresses that have to be asked. Together they are complete.
+    def listed(self, asked: Exchange[Listing[T]], *, timeout: float) -> Sequence[Listing[T]]:
+        """Return the listings of all addresses that have to be asked. Together they are complete.
 
         While one of them can't list what it coordinates, all are asked again until `timeout` seconds have passed.
         """
 
-        def once(left_s: float) -> Sequence[Response]:
+        def once(left_s: float) -> Sequence[Listing[T]]:
             addresses = self.all(timeout=left_s)
-            responses = [self._cluster.call(address, method, request, timeout=left_s) for address in addresses]
-            self._finder.check_listed(responses)
-            return responses
+            listings = [self._cluster.exchange(address, asked, timeout=left_s) for address in addresses]
+            self._finder.check_listed(listings)
+            return listings
 
         return self.retrying(once, timeout=timeout)
 
@@ -73,36 +69,39 @@ class Coordinators:
         """Look coordinators up again when they are needed next, because a known one is wrong or silent."""
         self._finder.forget()
 
-    def call(
-        self,
-        name: str,
-        method: Method[Request, Response],
-        request: Request,
-        *,
-        timeout: float,
-        check: Callable[[Response, bool], None] = lambda response, repeated: None,
-    ) -> Response:
-        """Call the coordinator of that name, and the next one if it moves, until `timeout` seconds have passed.
+    def exchange(self, name: str, asked: Exchange[T], *, timeout: float) -> T:
+        """Ask the coordinator of that name, and the next one if it moves, until `timeout` seconds have passed.
 
-        `check` raises the error in a response. It is also told whether an earlier try was lost, in which case the
-        request may have been carried out already. Raises the last error if it is not retriable, or if the time is over.
+        Raises the last error if it is not retriable, or if the time is over.
         """
-        repeated = False
 
-        def once(left_s: float) -> Response:
-            nonlocal repeated
+        def once(left_s: float) -> T:
             address = self.of(name, timeout=left_s)
-            try:
-                response = self._cluster.call(address, method, request, timeout=min(left_s, TRY_S))
-                check(response, repeated)
-            except OttlaError as error:
-                repeated = repeated or error.code in _LOST
-                raise
-            return response
+            return self._cluster.exchange(address, asked, timeout=min(left_s, TRY_S))
 
         return self.retrying(once, timeout=timeout)
 
-    def retrying(self, once: Callable[[float], Found], *, timeout: float) -> Found:
+    def change(self, name: str, asked: Exchange[None], *, made: ErrorCode, timeout: float) -> None:
+        """Ask for a change, like `exchange`.
+
+        The response to an earlier try may have been lost. Then `made`, the error of a change that is made already, is
+        no error.
+        """
+        is_repeated = False
+
+        def once(left_s: float) -> None:
+            nonlocal is_repeated
+            address = self.of(name, timeout=left_s)
+            try:
+                self._cluster.exchange(address, asked, timeout=min(left_s, TRY_S))
+            except OttlaError as error:
+                if not (is_repeated and error.code == made):
+                    is_repeated = is_repeated or error.code in _LOST
+                    raise
+
+        self.retrying(once, timeout=timeout)
+
+    def retrying(self, once: Callable[[float], T], *, timeout: float) -> T:
         """Return the result of `once`, which gets the seconds left; repeat it while its error is retriable."""
         clock = self._cluster.clock
         over_at = clock.monotonic() + timeout

@@ -1,35 +1,74 @@
-"""Client.OffsetsForLeaderEpoch for many partitions: whether a log still has what was read of it (KIP-320)."""
+"""OffsetForLeaderEpoch for many partitions: whether a log still has what was read of it (KIP-320)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH
+from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.list_offsets import no_leader
-from ottla.errors import ErrorCode, error_from_code
+from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import Route
-from ottla_core.model import PartitionId, TopicId, TopicPartition
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
+from ottla.machines.position import NO_EPOCH
+from ottla_core.kafka.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from ottla_core.model import PartitionId, TopicPartition
+
+_CONSUMER: Final = -1
 
 
-def ask_leader(
-    cluster: ClusterClient, address: str, epochs: Iterable[tuple[Route, int]], *, timeout: float
-) -> dict[PartitionId, pb.EpochEndOfPartition]:
-    """Ask one leader where the epochs of these partitions end in its log. Each answer has its own error."""
-    request = pb.OffsetsForLeaderEpochRequest(
-        partitions=[
-            pb.EpochOfPartition(
-                topic_id=route.partition_id.topic_id,
-                partition=route.partition_id.partition,
-                current_leader_epoch=route.leader_epoch,
-                leader_epoch=epoch,
+class EpochEnd(NamedTuple):
+    """A leader's answer for one partition: the epoch, and the offset at which it ends, or an error."""
+
+    leader_epoch: int = NO_EPOCH
+    end_offset: int = -1
+    error: OttlaError | None = None
+
+
+def search(names: TopicNames, epochs: Sequence[tuple[Route, int]]) -> Exchange[Mapping[PartitionId, EpochEnd]]:
+    """Return the exchange that asks one leader where the epochs of these partitions end in its log.
+
+    Each partition has an answer. Raises UNKNOWN_TOPIC_ID if the topic of a route is not known any more.
+    """
+    by_topic = grouped((names.name_of(route.partition_id.topic_id), (route, epoch)) for route, epoch in epochs)
+    ids = {name: routes[0][0].partition_id.topic_id for name, routes in by_topic.items()}
+    request = OffsetForLeaderEpochRequest(
+        replica_id=_CONSUMER,
+        topics=[
+            OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
+                topic=name,
+                partitions=[
+                    OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                        partition=route.partition_id.partition,
+                        current_leader_epoch=route.leader_epoch,
+                        leader_epoch=epoch,
+                    )
+                    for route, epoch in asked
+                ],
             )
-            for route, epoch in epochs
-        ]
+            for name, asked in by_topic.items()
+        ],
     )
-    response = cluster.call(address, Client.OFFSETS_FOR_LEADER_EPOCH, request, timeout=timeout)
-    return {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
+
+    def read(response: OffsetForLeaderEpochResponse) -> Mapping[PartitionId, EpochEnd]:
+        found = {
+            PartitionId(ids[topic.topic], each.partition): _answer(each)
+            for topic in response.topics
+            if topic.topic in ids
+            for each in topic.partitions
+        }
+        lost = EpochEnd(error=OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response did not contain the partition"))
+        return {route.partition_id: found.get(route.partition_id, lost) for route, _ in epochs}
+
+    return Exchange(OFFSET_FOR_LEADER_EPOCH, lambda _: request, read)
+
+
+def _answer(found: OffsetForLeaderEpochResponse.EpochEndOffset) -> EpochEnd:
+    error = OttlaError(found.error_code, "") if found.error_code else None
+    return EpochEnd(found.leader_epoch, found.end_offset, error)
 
 
 def epoch_ends(
@@ -48,14 +87,12 @@ def epoch_ends(
         by_leader.setdefault(route.address, {})[partition] = route
     ends: dict[TopicPartition, int] = {}
     for address, routes in by_leader.items():
-        asked = ((route, epochs[partition]) for partition, route in routes.items())
-        found = ask_leader(cluster, address, asked, timeout=timeout)
+        asked = search(cluster.names, [(route, epochs[partition]) for partition, route in routes.items()])
+        found = cluster.exchange(address, asked, timeout=timeout)
         for partition, route in routes.items():
-            answer = found.get(route.partition_id)
-            if answer is None or answer.error.code:
-                code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error.code
-                message = "the response lacks it" if answer is None else answer.error.message
-                raise error_from_code(code, message, of=partition, broker=address)
-            if answer.end.end_offset >= 0:
-                ends[partition] = answer.end.end_offset
+            answer = found[route.partition_id]
+            if answer.error is not None:
+                raise error_from_code(answer.error.code, answer.error.message, of=partition, broker=address)
+            if answer.end_offset >= 0:
+                ends[partition] = answer.end_offset
     return ends

@@ -7,7 +7,8 @@ are described by their Metadata alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.client.cluster import ClusterClient
@@ -22,11 +23,11 @@ from ottla_core.kafka.messages import (
     DescribeTopicPartitionsResponse,
 )
 from ottla_core.model import TopicPartition
-from ottla_proto import client_pb2 as pb
 
 T = TypeVar("T")
 
 _NO_CONTROLLER: Final = -1
+_NOBODY: Final = (_NO_CONTROLLER, "", _NO_CONTROLLER)
 
 
 class EligibleLeaders(NamedTuple):
@@ -36,22 +37,43 @@ class EligibleLeaders(NamedTuple):
     last_known_elr: tuple[int, ...]
 
 
-def describe_cluster(cluster: ClusterClient, *, timeout: float) -> pb.MetadataResponse | None:
+class DescribedBroker(NamedTuple):
+    """A broker. Brokers of ottla also say their listeners, their epoch and whether their disk takes no appends."""
+
+    id: int
+    address: str
+    rack: str
+    is_fenced: bool = False
+    first_listener: str = ""
+    listeners: Mapping[str, str] = MappingProxyType({})
+    epoch: int = -1
+    is_read_only: bool = False
+
+
+class DescribedCluster(NamedTuple):
+    """The cluster without topics. If there is no controller, its id and epoch are -1 and its address is ""."""
+
+    cluster_id: str
+    brokers: Sequence[DescribedBroker]
+    controller_id: int = _NO_CONTROLLER
+    controller_address: str = ""
+    controller_epoch: int = _NO_CONTROLLER
+
+
+def describe_cluster(cluster: ClusterClient, *, timeout: float) -> DescribedCluster | None:
     """Return the cluster without topics. None means that the broker does not serve the request."""
     return _if_served(cluster, description_of_cluster(), timeout)
 
 
-def description_of_cluster() -> Exchange[pb.MetadataResponse]:
+def description_of_cluster() -> Exchange[DescribedCluster]:
     """Return the exchange that asks for the cluster without topics."""
     request = DescribeClusterRequest(include_fenced_brokers=True)
     return Exchange(DESCRIBE_CLUSTER, lambda _: request, _described)
 
 
-def _described(response: DescribeClusterResponse) -> pb.MetadataResponse:
-    described = pb.MetadataResponse(cluster_id=response.cluster_id, brokers=map(_broker, response.brokers))
-    if controller := _controller(response):
-        described.controller.CopyFrom(controller)
-    return described
+def _described(response: DescribeClusterResponse) -> DescribedCluster:
+    brokers = [_broker(broker) for broker in response.brokers]
+    return DescribedCluster(response.cluster_id, brokers, *_controller(response))
 
 
 def eligible_leaders(
@@ -112,17 +134,17 @@ def _if_served(cluster: ClusterClient, asked: Exchange[T], timeout: float) -> T 
         raise
 
 
-def _broker(broker: DescribeClusterResponse.DescribeClusterBroker) -> pb.BrokerNode:
+def _broker(broker: DescribeClusterResponse.DescribeClusterBroker) -> DescribedBroker:
     address = _address(broker)
-    return pb.BrokerNode(
-        id=broker.broker_id,
-        address=address,
-        kafka_address=broker.first_listener or address,
-        kafka_listeners={listener.name: listener.address for listener in broker.listeners},
-        rack=broker.rack or "",
-        epoch=broker.epoch,
-        fenced=broker.is_fenced,
-        read_only=broker.read_only,
+    return DescribedBroker(
+        broker.broker_id,
+        address,
+        broker.rack or "",
+        broker.is_fenced,
+        broker.first_listener or address,
+        {listener.name: listener.address for listener in broker.listeners},
+        broker.epoch,
+        broker.read_only,
     )
 
 
@@ -130,14 +152,12 @@ def _address(broker: DescribeClusterResponse.DescribeClusterBroker) -> str:
     return str(HostPort(broker.host, broker.port))
 
 
-def _controller(response: DescribeClusterResponse) -> pb.ControllerNode | None:
-    """Return the controller that a broker of ottla names, or else the broker that is a controller to clients."""
-    if response.controller is not None:
-        elected = response.controller
-        if elected.id == _NO_CONTROLLER:
-            return None
-        return pb.ControllerNode(id=elected.id, address=elected.address, epoch=elected.epoch)
+def _controller(response: DescribeClusterResponse) -> tuple[int, str, int]:
+    """Return the id, the address and the epoch of the controller that a broker of ottla names, or else of the broker
+    that is a controller to clients."""
+    if (elected := response.controller) is not None:
+        return (elected.id, elected.address, elected.epoch) if elected.id != _NO_CONTROLLER else _NOBODY
     for broker in response.brokers:
         if broker.broker_id == response.controller_id:
-            return pb.ControllerNode(id=broker.broker_id, address=_address(broker), epoch=_NO_CONTROLLER)
-    return None
+            return broker.broker_id, _address(broker), _NO_CONTROLLER
+    return _NOBODY

@@ -1,4 +1,4 @@
-"""Broker.ListOffsets for many partitions at once: each leader is asked for its partitions, until all have answered."""
+"""ListOffsets for many partitions at once: each leader is asked for its partitions, until all have answered."""
 
 from __future__ import annotations
 
@@ -7,17 +7,30 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
+from ottla.client.grouping import grouped
+from ottla.client.kafka.apis import LIST_OFFSETS
+from ottla.client.kafka.exchange import Exchange, Terms
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.units import timestamp_ms
 from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, Route
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
+from ottla_core.kafka.messages import ListOffsetsRequest, ListOffsetsResponse
+from ottla_core.model import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    TopicId,
+    TopicPartition,
+)
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
 
 TRY_S: Final = 3.0
 """How long to wait for a leader before looking up the leaders again."""
-
+_LOCAL_FROM: Final = 8
+"""Version 8 knows the timestamp for the first record on the broker's own disk (KIP-405). Earlier brokers have no other
+records."""
+_CONSUMER: Final = -1
+_READ_COMMITTED: Final = 1
 
 OffsetSpec = Literal["earliest", "latest"] | datetime | timedelta
 """A position in a log: its ends, a time (without a zone: local), or a timedelta from now (-1 h: an hour ago)."""
@@ -116,51 +129,75 @@ def _request_leaders(
         else:
             by_leader.setdefault(route.address, {})[partition] = route
     for address, routes in by_leader.items():
-        request = pb.ListOffsetsRequest(
-            read_committed=read_committed,
-            partitions=[
-                pb.ListOffsetsPartition(
-                    topic_id=route.partition_id.topic_id,
-                    partition=partition.partition,
-                    current_leader_epoch=route.leader_epoch,
-                    timestamp_ms=timestamps[partition],
-                )
-                for partition, route in routes.items()
-            ],
-        )
         try:
-            response = cluster.call(address, Broker.LIST_OFFSETS, request, timeout=min(timeout, TRY_S))
+            asked = search(cluster.names, routes, timestamps, read_committed=read_committed)
+            answers = cluster.exchange(address, asked, timeout=min(timeout, TRY_S))
         except OttlaError as error:
             last = error
             continue
-        last = _enter(response, {route.partition_id: p for p, route in routes.items()}, found, address) or last
+        for partition in routes:
+            answer = answers[partition]
+            if isinstance(answer, OttlaError):
+                last = error_from_code(answer.code, answer.message, of=partition, broker=address)
+            else:
+                found[partition] = answer
     return last
 
 
-def _enter(
-    response: pb.ListOffsetsResponse,
-    names: Mapping[PartitionId, TopicPartition],
-    found: dict[TopicPartition, OffsetAndTimestamp | None],
-    address: str,
-) -> OttlaError | None:
-    last: OttlaError | None = None
-    unanswered = dict.fromkeys(names.values())
-    for partition_response in response.partitions:
-        partition = names.get(PartitionId(TopicId(partition_response.topic_id), partition_response.partition))
-        if partition is None:
-            continue  # the request did not have it
-        unanswered.pop(partition, None)
-        if partition_response.error.code:
-            error = partition_response.error
-            last = error_from_code(error.code, error.message, of=partition, broker=address)
-        else:
-            at = OffsetAndTimestamp(partition_response.offset, partition_response.timestamp_ms)
-            found[partition] = at if partition_response.offset >= 0 else None
-    for partition in unanswered:
-        last = error_from_code(
-            ErrorCode.NETWORK_EXCEPTION, "the response to ListOffsets lacks it", of=partition, broker=address
+def search(
+    names: TopicNames,
+    routes: Mapping[TopicPartition, Route],
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+) -> Exchange[Mapping[TopicPartition, OffsetAndTimestamp | OttlaError | None]]:
+    """Return the exchange that asks a leader for the offsets of partitions at some timestamps.
+
+    Each partition has an answer of its own, which may be an error, or None if no record is that recent. Raises
+    UNKNOWN_TOPIC_ID if the topic of a route is not known any more.
+    """
+    by_topic = grouped((names.name_of(route.partition_id.topic_id), at) for at, route in routes.items())
+
+    def partition(at: TopicPartition, version: int) -> ListOffsetsRequest.ListOffsetsPartition:
+        is_local = timestamps[at] == EARLIEST_LOCAL_TIMESTAMP
+        return ListOffsetsRequest.ListOffsetsPartition(
+            partition_index=at.partition,
+            current_leader_epoch=routes[at].leader_epoch,
+            timestamp=EARLIEST_TIMESTAMP if is_local and version < _LOCAL_FROM else timestamps[at],
         )
-    return last
+
+    def build(terms: Terms) -> ListOffsetsRequest:
+        return ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=_READ_COMMITTED if read_committed else 0,
+            topics=[
+                ListOffsetsRequest.ListOffsetsTopic(
+                    name=name, partitions=[partition(at, terms.version) for at in partitions]
+                )
+                for name, partitions in by_topic.items()
+            ],
+            timeout_ms=terms.timeout_ms,
+        )
+
+    def read(response: ListOffsetsResponse) -> Mapping[TopicPartition, OffsetAndTimestamp | OttlaError | None]:
+        found = {
+            TopicPartition(topic.name, each.partition_index): each
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        return {at: _answer(found.get(at)) for at in routes}
+
+    return Exchange(LIST_OFFSETS, build, read)
+
+
+def _answer(
+    found: ListOffsetsResponse.ListOffsetsPartitionResponse | None,
+) -> OffsetAndTimestamp | OttlaError | None:
+    if found is None:
+        return OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response to ListOffsets lacks it")
+    if found.error_code:
+        return OttlaError(found.error_code, getattr(found, "error_message", "") or "")
+    return OffsetAndTimestamp(found.offset, found.timestamp) if found.offset >= 0 else None
 
 
 def no_leader(view: ClusterView, partition: TopicPartition) -> OttlaError:

@@ -8,19 +8,17 @@ are used at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from threading import Thread
 from typing import Final
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient, closed_error
 from ottla.client.condition import Condition
 from ottla.client.diagnose import LIMIT_S
+from ottla.client.named_leaders import NamedLeader
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView, merge, with_leaders
-from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import broker_pb2 as pb
-from ottla_proto import client_pb2
 
 logger = logging.getLogger("ottla.metadata")
 
@@ -149,13 +147,8 @@ class MetadataUpdater:
         with self._changed:
             self._topics.pop(topic, None)
 
-    def learn(self, partitions: Iterable[pb.PartitionFetched | client_pb2.PartitionAppended]) -> None:
+    def learn(self, leaders: Sequence[NamedLeader]) -> None:
         """Use the leaders that a broker has named in its response, all at once (KIP-951)."""
-        leaders = [
-            (PartitionId(TopicId(p.topic_id), p.partition), p.current_leader.address, p.current_leader.leader_epoch)
-            for p in partitions
-            if p.error.code
-        ]
         if not leaders:
             return
         with self._changed:

@@ -1,13 +1,13 @@
 """Finds the coordinators of groups and transactional ids, which any broker names.
 
-The request for that is Kafka's FindCoordinator, which none of our contracts has. In a cluster of ottla the answer names
-a broker, which forwards to the coordinator.
+The request for that is Kafka's FindCoordinator. In a cluster of ottla the answer names a broker, which forwards to the
+coordinator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.apis import FIND_COORDINATOR
@@ -24,6 +24,16 @@ _SEVERAL_FROM: Final = 4
 _REMEMBERED: Final = 1_000
 """Once this many names are known, all of them are forgotten."""
 _NONE_AT_THE_MOMENT: Final = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+T = TypeVar("T")
+
+
+class Listing(NamedTuple, Generic[T]):
+    """What one broker lists, and the shards that it covers, of `shard_count`. Kafka's brokers name no shards."""
+
+    found: Sequence[T]
+    shards: Collection[int]
+    shard_count: int
 
 
 class NamedCoordinators:
@@ -69,14 +79,14 @@ class NamedCoordinators:
         view = self._cluster.fetch_metadata(timeout=timeout)
         return sorted(broker.address for broker in view.brokers.values())
 
-    def check_listed(self, responses: Sequence[Any]) -> None:
+    def check_listed(self, listings: Sequence[Listing[Any]]) -> None:
         """Raise COORDINATOR_LOAD_IN_PROGRESS if no broker of ottla has listed some shard.
 
         The brokers are asked one after another. A shard whose partition gets another leader in between may be listed by
         neither of the two. Kafka's brokers do not say what they have listed, so nothing is checked there.
         """
-        total = max((response.shards.total for response in responses), default=0)
-        missing = set(range(total)).difference(*(response.shards.numbers for response in responses))
+        total = max((listing.shard_count for listing in listings), default=0)
+        missing = set(range(total)).difference(*(listing.shards for listing in listings))
         if missing:
             raise error_from_code(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

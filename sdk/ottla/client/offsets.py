@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from ottla.errors import config_error
 from ottla.machines.position import NO_EPOCH
 from ottla_core.model import TopicId, TopicPartition
-from ottla_proto import group_pb2 as pb
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -88,32 +87,12 @@ def _is_topic_id(given: Any) -> bool:
     return isinstance(given, bytes) and len(given) in (0, 16)
 
 
-def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> list[pb.OffsetToCommit]:
-    """Return the offsets as CommitOffsets carries them; `topic_ids` has the ids for offsets without one."""
-    return [
-        pb.OffsetToCommit(
-            topic=partition.topic,
-            partition=partition.partition,
-            offset=committed.offset,
-            leader_epoch=committed.leader_epoch,
-            metadata=committed.metadata,
-            topic_id=topic_ids.get(partition, b"") if committed.topic_id is None else committed.topic_id,
-        )
-        for partition, committed in offsets.items()
-    ]
-
-
-def committed_topic_id(response: pb.CommittedOffset) -> TopicId | None:
-    """Return the id of the topic; None if it was not known at the commit."""
-    return TopicId(response.topic_id) if response.topic_id else None
-
-
-def committed_offset(response: pb.CommittedOffset) -> OffsetAndMetadata | None:
-    """Return a partition's committed offset as the coordinator reports it; None if nothing is committed."""
-    if response.offset < 0:
-        return None
-    epoch = response.leader_epoch if response.HasField("leader_epoch") else None
-    return OffsetAndMetadata(response.offset, response.metadata, epoch)
+def in_topics(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> Offsets:
+    """Return the offsets, each with the id of its topic. `topic_ids` has the ids for offsets without one."""
+    return {
+        at: offset if offset.topic_id is not None else offset._replace(topic_id=topic_ids.get(at, b""))
+        for at, offset in offsets.items()
+    }
 
 
 def offset_and_epoch(offset: int, epoch: int, topic_id: bytes | None) -> OffsetAndMetadata:

@@ -1,9 +1,9 @@
-"""One long-lived stream per broker (and lane) for one method. Each frame is sent with a context, and returns with it
+"""One long-lived stream per broker (and lane) for one API. Each request is sent with a context, and returns with it
 once.
 
-Once means that it is answered, or fails because the stream broke, was closed, or did not answer in time. A frame
+Once means that it is answered, or fails because the stream broke, was closed, or did not answer in time. A request
 without a response within its timeout breaks its stream, as Kafka's clients close the connection: whatever hangs there
-is not waited for, and the next frame opens another stream.
+is not waited for, and the next request opens another stream.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
-from google.protobuf.message import Message
-
+from ottla.client.kafka.exchange import Exchange, Outcome
 from ottla.client.transport import Connection, Stream
 from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.broker_session import BrokerSession
 from ottla_core.clock import Clock
-from ottla_proto.contracts import Method
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
 Context = TypeVar("Context")
 P = ParamSpec("P")
 
 _GRACE_S: Final = 0.5
-"""At its timeout, the broker answers a frame with an error: this is the time for that response to arrive."""
+"""At its timeout, the broker answers a request with an error: this is the time for that response to arrive."""
 
 
 @dataclass(slots=True)
@@ -35,53 +33,54 @@ class _Open(Generic[Context]):
     deadline_at: float
 
 
-class BrokerStreams(Generic[Request, Response, Context]):
-    """The streams of one client for one method, by address. Thread-safe; never blocks."""
+class BrokerStreams(Generic[T, Context]):
+    """The streams of one client for one API, by address. Thread-safe; never blocks."""
 
     def __init__(
         self,
-        method: Method[Request, Response],
+        name: str,
         connection: Callable[[str], Connection],
         clock: Clock,
-        on_response: Callable[[Context, Response], None],
+        on_response: Callable[[Context, T], None],
         on_failed: Callable[[list[Context], OttlaError], None],
         on_bug: Callable[[BaseException], None],
     ) -> None:
         """The callbacks run on the streams' threads, and `on_failed` also on the sending thread.
 
         `on_bug` gets errors that the other callbacks raise on a stream's thread, where no caller would get them; the
-        frame is no longer open then.
+        request is no longer open then.
         """
-        self._method: Final = method
+        self._name: Final = name
         self._connection: Final = connection
         self._clock: Final = clock
         self._on_response: Final = on_response
         self._on_failed: Final = on_failed
         self._on_bug: Final = on_bug
-        self._streams: dict[tuple[str, Hashable], _BrokerStream[Request, Response, Context]] = {}
+        self._streams: dict[tuple[str, Hashable], _BrokerStream[T, Context]] = {}
         self._lock: Final = RLock()  # the garbage collector may close a forgotten client anywhere
         self._closed = False
 
     def send(
         self,
         address: str,
-        body: Request,
+        asked: Callable[[BrokerSession], Exchange[T]],
         context: Context,
         *,
         timeout: float,
         answered: bool = True,
         lane: Hashable = None,
     ) -> bool:
-        """Send `body`; return False if that failed at once (`on_failed` has been called then)."""
+        """Send the request that `asked` returns for the stream's fetch session. Return False if that failed at once;
+        then `on_failed` has been called."""
         try:
-            self._stream_to((address, lane)).send(body, context, timeout, answered)
+            self._stream_to((address, lane)).send(asked, context, timeout, answered)
         except OttlaError as error:
             self._on_failed([context], error)
             return False
         return True
 
     def break_overdue(self) -> float:
-        """Break the streams with a frame past its deadline; return the monotonic time at which to check again."""
+        """Break the streams with a request past its deadline; return the monotonic time at which to check again."""
         now = self._clock.monotonic()
         with self._lock:
             streams = list(self._streams.values())
@@ -90,23 +89,21 @@ class BrokerStreams(Generic[Request, Response, Context]):
             due_at = stream.due_at()
             if due_at <= now:
                 stream.break_off(
-                    OttlaError(
-                        ErrorCode.REQUEST_TIMED_OUT, f"{self._method.name} at {stream.address}: no response in time"
-                    )
+                    OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{self._name} at {stream.address}: no response in time")
                 )
             else:
                 earliest = min(earliest, due_at)
         return earliest
 
     def close(self, *, timeout: float = 0.0) -> None:
-        """Close every stream; open frames fail. Brokers have `timeout` seconds to take requests with acks=0."""
+        """Close every stream; open requests fail. Brokers have `timeout` seconds to take requests with acks=0."""
         with self._lock:
             self._closed = True
             streams = list(self._streams.values())
         for stream in streams:
             stream.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"), timeout)
 
-    def _stream_to(self, key: tuple[str, Hashable]) -> _BrokerStream[Request, Response, Context]:
+    def _stream_to(self, key: tuple[str, Hashable]) -> _BrokerStream[T, Context]:
         with self._lock:
             if self._closed:
                 raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
@@ -115,57 +112,66 @@ class BrokerStreams(Generic[Request, Response, Context]):
                 stream = self._streams[key] = _BrokerStream(self, key)
             return stream
 
-    def _open(self, stream: _BrokerStream[Request, Response, Context]) -> Stream[Request]:
-        return self._connection(stream.address).open_stream(self._method, stream.on_response, stream.on_broken)
+    def _open(self, stream: _BrokerStream[T, Context]) -> Stream:
+        connection = self._connection(stream.address)
+        return connection.open_stream(self._name, stream.on_response, stream.on_broken, stream.session)
 
-    def _forget(self, stream: _BrokerStream[Request, Response, Context]) -> None:
+    def _forget(self, stream: _BrokerStream[T, Context]) -> None:
         with self._lock:
             if self._streams.get(stream.key) is stream:
                 del self._streams[stream.key]
 
 
-class _BrokerStream(Generic[Request, Response, Context]):
-    """One stream and its open frames. It is used until it breaks, then forgotten."""
+class _BrokerStream(Generic[T, Context]):
+    """One stream and its open requests. It is used until it breaks, then forgotten."""
 
-    def __init__(self, streams: BrokerStreams[Request, Response, Context], key: tuple[str, Hashable]) -> None:
+    def __init__(self, streams: BrokerStreams[T, Context], key: tuple[str, Hashable]) -> None:
         self.key: Final = key
         self.address: Final = key[0]
+        self.session: Final = BrokerSession()
         self._streams: Final = streams
         self._lock: Final = RLock()  # a signal handler may read too
         self._open: dict[int, _Open[Context]] = {}
         self._reason: OttlaError | None = None
-        self._stream: Stream[Request] = streams._open(self)
+        self._stream: Stream = streams._open(self)
 
-    def send(self, body: Request, context: Context, timeout: float, answered: bool) -> None:
+    def send(
+        self, asked: Callable[[BrokerSession], Exchange[T]], context: Context, timeout: float, answered: bool
+    ) -> None:
         deadline_at = self._streams._clock.monotonic() + timeout + _GRACE_S
-        with self._lock:  # a response finds its frame only after the frame has been noted
+        with self._lock:  # a response finds its request only after that has been noted
             try:
-                frame = self._stream.send(body, timeout_ms=max(1, int(timeout * 1000)), answered=answered)
+                timeout_ms = max(1, int(timeout * 1000))
+                number = self._stream.send(asked(self.session), timeout_ms=timeout_ms, answered=answered)
             except OttlaError:
                 self._streams._forget(self)
                 raise
             if answered:
-                self._open[frame] = _Open(context, deadline_at)
+                self._open[number] = _Open(context, deadline_at)
 
     def due_at(self) -> float:
         with self._lock:
-            return min((frame.deadline_at for frame in list(self._open.values())), default=float("inf"))
+            return min((request.deadline_at for request in list(self._open.values())), default=float("inf"))
 
     def break_off(self, reason: OttlaError, timeout: float = 0.0) -> None:
         self._streams._forget(self)
         self._reason = reason
         self._stream.close(timeout=timeout)
 
-    def on_response(self, correlation_id: int, response: Any) -> None:
+    def on_response(self, number: int, outcome: Outcome[Any]) -> None:
         with self._lock:
-            frame = self._open.pop(correlation_id, None)
-        if frame is not None:
-            self._tell(self._streams._on_response, frame.context, response)
+            request = self._open.pop(number, None)
+        if request is None:
+            return
+        if outcome.error is not None:
+            self._tell(self._streams._on_failed, [request.context], outcome.error)
+        else:
+            self._tell(self._streams._on_response, request.context, cast(T, outcome.value))
 
     def on_broken(self, error: OttlaError, _open: list[int]) -> None:
         self._streams._forget(self)
         with self._lock:
-            contexts = [frame.context for frame in self._open.values()]
+            contexts = [request.context for request in self._open.values()]
             self._open.clear()
         self._tell(self._streams._on_failed, contexts, self._reason or error)
 

@@ -1,49 +1,36 @@
 """The interface of a connection, as far as the clients need it. `ottla.client.kafka.peer.KafkaPeer` implements it over
-Kafka's protocol (docs/adr/0028).
+Kafka's protocol (docs/design/sdk-transport.md).
 
-`ottla.fakes.scripted` is its counterpart without sockets: brokers that a test scripts, frame by frame.
+`ottla.fakes.scripted` is its counterpart without sockets: brokers that a test scripts, request by request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from google.protobuf.message import Message
-
-from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.exchange import Exchange, Outcome
 from ottla.errors import OttlaError
-from ottla_proto.contracts import Method
+from ottla.machines.broker_session import BrokerSession
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
-Sent = TypeVar("Sent", bound=Message, contravariant=True)
 
 
-class Stream(Protocol[Sent]):
-    """One long-lived stream of frames to one broker."""
+class Stream(Protocol):
+    """One long-lived stream of requests to one broker."""
 
-    def send(self, body: Sent, *, timeout_ms: int, answered: bool = True) -> int:
-        """Send a frame without blocking, and return its correlation id. Raises OttlaError if the stream is broken."""
+    def send(self, asked: Exchange[Any], *, timeout_ms: int, answered: bool = True) -> int:
+        """Send a request without blocking, and return its number. Raises OttlaError if the stream is broken."""
         ...
 
     def close(self, *, timeout: float = 0.0) -> None:
-        """End the stream, after up to `timeout` seconds for the broker to take open frames; those are reported as
+        """End the stream, after up to `timeout` seconds for the broker to take open requests; those are reported as
         failed."""
         ...
 
 
 class Connection(Protocol):
-    """One broker's or controller's address, connected lazily and again by itself."""
-
-    def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Make a unary call. Raises OttlaError, of the transport or from the response."""
-        ...
-
-    def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
-        """Make a unary call, and return the response as it is, possibly with an error in it."""
-        ...
+    """One broker's address, connected lazily and again by itself."""
 
     def exchange(self, asked: Exchange[T], *, timeout: float) -> T:
         """Send a request, and return what its response means.
@@ -55,12 +42,13 @@ class Connection(Protocol):
 
     def open_stream(
         self,
-        method: Method[Request, Response],
-        on_response: Callable[[int, Response], None],
+        name: str,
+        on_response: Callable[[int, Outcome[Any]], None],
         on_broken: Callable[[OttlaError, list[int]], None],
-    ) -> Stream[Request]:
-        """Open a stream. Both callbacks run on a thread of its own; `on_broken` runs once, last, with open frames.
-        Raises OttlaError if the address failed a moment ago."""
+        session: BrokerSession | None = None,
+    ) -> Stream:
+        """Open a stream. Both callbacks run on a thread of its own; `on_broken` runs once, last, with open requests.
+        At its end, the broker is told to end the `session`. Raises OttlaError if the address failed a moment ago."""
         ...
 
     def close(self) -> None:

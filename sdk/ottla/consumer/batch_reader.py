@@ -19,7 +19,8 @@ from ottla.client.transport import Transport
 from ottla.client.units import Duration, Size, seconds, size_bytes
 from ottla.consumer.assignment import resolve
 from ottla.consumer.context import ConsumerContext
-from ottla.consumer.fetcher import Fetcher, FetchOptions
+from ottla.consumer.fetch import FetchOptions
+from ottla.consumer.fetcher import Fetcher
 from ottla.machines.position import FetchedData, Position
 from ottla.machines.subscription import FetchLimits, SubscriptionState
 from ottla_core.model import EARLIEST_TIMESTAMP, TopicId, TopicPartition

@@ -18,41 +18,29 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import Final
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.condition import Condition
+from ottla.client.kafka.apis import FETCH
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
+from ottla.consumer.fetch import Fetched, FetchOptions, exchange_of
 from ottla.consumer.metrics import Consumed
 from ottla.consumer.offset_validation import Validator
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.machines.failures import consumer_failed, stop_gone
 from ottla.machines.metadata import BrokerView, ClusterView
-from ottla.machines.position import Fetch, FetchedData, FetchOutcome, PartitionData
+from ottla.machines.position import Fetch, FetchedData, FetchOutcome
 from ottla.machines.subscription import SubscriptionState
-from ottla_core.model import PartitionId, TopicId
-from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
 
 logger = logging.getLogger("ottla.consumer")
 
 _LONGEST_WAIT_S: Final = 1.0
 _RESPONSE_S: Final = 0.5
 """How long a broker may take to answer, on top of the requested wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchOptions:
-    """The settings of each fetch; `max_wait_s` is how long a broker may wait for `min_bytes`."""
-
-    min_bytes: int
-    max_bytes: int
-    max_wait_s: float
-    rack: str
-    read_committed: bool = True
 
 
 class Fetcher:
@@ -76,8 +64,9 @@ class Fetcher:
         self.read_committed: Final = options.read_committed
         # A broker may hold a fetch for max_wait_s on purpose. A shorter timeout would end every fetch of an idle topic.
         self._timeout: Final = max(request_timeout, options.max_wait_s + _RESPONSE_S)
+        self._names: Final = cluster.names
         self._streams: Final = BrokerStreams(
-            Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed, self.fail
+            FETCH.name, cluster.connection, cluster.clock, self._on_response, self._on_failed, self.fail
         )
         self._to_send: Final[deque[Fetch]] = deque()
         self._sending: Final = RLock()  # keeps the fetches of a session in order
@@ -133,7 +122,8 @@ class Fetcher:
                 # An express fetch has a connection of its own, because brokers respond to the requests of a connection
                 # in their order.
                 address, lane = fetch.target.address, (fetch.target, fetch.session.id == 0)
-                self._streams.send(address, self._request(fetch), fetch, timeout=self._timeout, lane=lane)
+                asked = partial(exchange_of, fetch, options=self._options, names=self._names)
+                self._streams.send(address, asked, fetch, timeout=self._timeout, lane=lane)
 
     def _look_for_deleted(self, now: float, view: ClusterView) -> None:
         """Fail a read that has a stop if no broker has known its topic for some seconds: it would wait for ever.
@@ -235,43 +225,14 @@ class Fetcher:
         self.end()
         self._streams.close()
 
-    def _request(self, fetch: Fetch) -> pb.FetchRequest:
-        return pb.FetchRequest(
-            max_wait_ms=round(min(self._options.max_wait_s, fetch.max_wait_s) * 1000),
-            min_bytes=self._options.min_bytes,
-            max_bytes=self._options.max_bytes,
-            read_committed=self.read_committed,
-            # The rack lets the leader refer this consumer to a closer replica (KIP-392). It is left out for a while
-            # after such a replica was lost.
-            rack=self._options.rack if fetch.target.from_follower or fetch.target.may_name else "",
-            from_follower=fetch.target.from_follower,
-            session=pb.FetchSession(id=fetch.session.id, begins=fetch.number == 1) if fetch.session.id else None,
-            forgotten=[pb.ForgottenPartition(topic_id=p.topic_id, partition=p.partition) for p in fetch.forgotten],
-            partitions=[
-                pb.FetchPartition(
-                    topic_id=part.route.partition_id.topic_id,
-                    partition=part.route.partition_id.partition,
-                    current_leader_epoch=part.route.leader_epoch,
-                    fetch_offset=part.offset,
-                    max_bytes=fetch.partition_bytes,
-                )
-                for part in fetch.parts
-            ],
-        )
-
-    def _on_response(self, fetch: Fetch, response: pb.FetchResponse) -> None:
-        if response.error.code:
-            self._on_failed([fetch], OttlaError(response.error.code, response.error.message))
-            return
-        responses = fetched_data(response, read_committed=self.read_committed)
+    def _on_response(self, fetch: Fetch, fetched: Fetched) -> None:
         assert self._updater is not None
         now = self.clock.monotonic()
         with self.lock:
             self.consumed.on_fetch_response(now - fetch.sent_at)
-            in_session = response.HasField("session")
-            outcome = self._subscription.on_response(fetch, responses, now, in_session=in_session)
+            outcome = self._subscription.on_response(fetch, fetched.partitions, now, in_session=fetched.in_session)
             self.lock.notify_all()
-        self._updater.learn(response.partitions)
+        self._updater.learn(fetched.leaders)
         self._after(outcome)
 
     def _on_failed(self, fetches: list[Fetch], error: OttlaError) -> None:
@@ -288,22 +249,6 @@ class Fetcher:
         if outcome.refresh:
             self._updater.refresh()
         self.pump()
-
-
-def fetched_data(response: pb.FetchResponse, *, read_committed: bool) -> dict[PartitionId, PartitionData]:
-    """Return the response for each partition."""
-    return {
-        PartitionId(TopicId(p.topic_id), p.partition): PartitionData(
-            p.records,
-            p.last_stable_offset if read_committed else p.high_watermark,
-            p.log_start_offset,
-            p.error.code,
-            p.error.message,
-            p.preferred_read_replica if p.HasField("preferred_read_replica") else None,
-            tuple((aborted.producer_id, aborted.first_offset) for aborted in p.aborted),
-        )
-        for p in response.partitions
-    }
 
 
 def closed_error() -> OttlaError:

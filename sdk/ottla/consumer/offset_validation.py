@@ -1,4 +1,4 @@
-"""Validates a consumer's positions in the logs of new leaders (Broker.OffsetsForLeaderEpoch, KIP-320).
+"""Validates a consumer's positions in the logs of new leaders (OffsetForLeaderEpoch, KIP-320).
 
 The thread lives only as long as there are positions to check: leaders change rarely, and one that hangs must not hold
 up reads from the others.
@@ -13,12 +13,10 @@ from typing import Final
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
-from ottla.client.epoch_ends import ask_leader
-from ottla.errors import ErrorCode, OttlaError
+from ottla.client.epoch_ends import EpochEnd, search
+from ottla.errors import OttlaError
 from ottla.machines.position import EpochCheck, FetchOutcome
 from ottla.machines.subscription import SubscriptionState
-from ottla_core.model import PartitionId
-from ottla_proto import client_pb2 as pb
 
 _TRY_S: Final = 2.0
 
@@ -75,28 +73,17 @@ class Validator:
 
     def _validate(self, address: str, checks: Sequence[EpochCheck]) -> list[FetchOutcome]:
         try:
-            responses = ask_leader(self._cluster, address, ((c.route, c.epoch) for c in checks), timeout=_TRY_S)
+            asked = search(self._cluster.names, [(check.route, check.epoch) for check in checks])
+            answers = self._cluster.exchange(address, asked, timeout=_TRY_S)
         except OttlaError as error:
-            return self._enter(checks, {}, error)
-        return self._enter(
-            checks, responses, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response did not contain the partition")
-        )
-
-    def _enter(
-        self, checks: Sequence[EpochCheck], responses: dict[PartitionId, pb.EpochEndOfPartition], missing: OttlaError
-    ) -> list[FetchOutcome]:
-        outcome = []
+            answers = {check.route.partition_id: EpochEnd(error=error) for check in checks}
         with self._lock:
             now = self._cluster.clock.monotonic()
-            for check in checks:
-                response = responses.get(check.route.partition_id)
-                if response is None:
-                    outcome.append(self._subscription.on_check_failed(check, missing.code, missing.message, now))
-                elif response.error.code:
-                    error = response.error
-                    outcome.append(self._subscription.on_check_failed(check, error.code, error.message, now))
-                else:
-                    end = response.end
-                    outcome.append(self._subscription.on_checked(check, end.leader_epoch, end.end_offset, now))
+            outcomes = [self._enter(check, answers[check.route.partition_id], now) for check in checks]
             self._lock.notify_all()
-        return outcome
+        return outcomes
+
+    def _enter(self, check: EpochCheck, answer: EpochEnd, now: float) -> FetchOutcome:
+        if (error := answer.error) is not None:
+            return self._subscription.on_check_failed(check, error.code, error.message, now)
+        return self._subscription.on_checked(check, answer.leader_epoch, answer.end_offset, now)

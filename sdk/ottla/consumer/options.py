@@ -9,7 +9,7 @@ from typing import Any, Final
 from ottla.client.limits import fetch_limits
 from ottla.client.settings import bootstrap_addresses, one_of, positive
 from ottla.client.units import seconds, size_bytes
-from ottla.consumer.fetcher import FetchOptions
+from ottla.consumer.fetch import FetchOptions
 from ottla.consumer.group.listener import listener_of
 from ottla.consumer.group.options import GroupOptions, check_no_group, group_options
 from ottla.consumer.start_offsets import ReadingPlan

@@ -19,7 +19,6 @@ from ottla.client.kafka.call import Answered, Call, Ended, Failed, Written
 from ottla.client.kafka.frames import LENGTH_BYTES
 from ottla.client.kafka.lines import Waiter
 from ottla.client.kafka.peer import KafkaPeer
-from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
@@ -77,14 +76,13 @@ class Brokers(Protocol):
 
 
 class ScriptedTransport:
-    """The transport of one client, which has its own names of topics."""
+    """The transport of one client."""
 
     def __init__(self, cluster: Brokers) -> None:
         self._cluster: Final = cluster
-        self.names: Final = TopicNames()
 
     def __call__(self, address: str) -> KafkaPeer:
-        return KafkaPeer(ScriptedAddress(self._cluster, address), self.names)
+        return KafkaPeer(ScriptedAddress(self._cluster, address))
 
 
 class ScriptedAddress:

@@ -1,6 +1,6 @@
 """The fetch sessions of a consumer, one for each target.
 
-Each fetch sends only what is new (broker.proto, FetchSession).
+Each fetch sends only what is new (KIP-227).
 
 * A partition is requested once, until the response has records, an error or the name of another replica. The cost of a
   fetch depends on what has happened, not on the number of requested partitions. While any partition is requested, one

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.private_call import private_call
 from ottla.client.kafka.transport import KafkaTransport
 from ottla.client.security.security import Security
 from ottla.client.security.tls import Tls
@@ -104,7 +105,8 @@ class ByBrokers:
         address = next((broker.address for broker in brokers if not broker.fenced), None)
         if address is None:
             raise error_from_code(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster has no broker at the moment")
-        return self._cluster.call(address, method, request, timeout=max(0.001, until - self._cluster.clock.monotonic()))
+        asked = private_call(method, request, lambda response: response)
+        return self._cluster.exchange(address, asked, timeout=max(0.001, until - self._cluster.clock.monotonic()))
 
     def close(self) -> None:
         self._cluster.close()

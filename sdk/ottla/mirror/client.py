@@ -22,7 +22,7 @@ from typing import Any, Final, Self, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.admin.topics import raise_in_band
+from ottla.client.kafka.private_call import raise_in_band
 from ottla.client.security.logins import Login
 from ottla.client.security.security import security_of
 from ottla.client.security.tls import Tls

@@ -1,4 +1,4 @@
-"""Gets producer ids for one producer in the background, from whichever broker answers (Broker.InitProducerId)."""
+"""Gets producer ids for one producer in the background, from whichever broker answers (InitProducerId)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.apis import INIT_PRODUCER_ID
+from ottla.client.kafka.exchange import Exchange
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.kafka.messages import InitProducerIdRequest
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.producer")
 
@@ -65,10 +66,18 @@ class ProducerIdSource:
                 return
 
     def _fetch(self) -> int:
-        response = self._cluster.call_any(Client.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=self._timeout)
-        return response.producer_id
+        return self._cluster.exchange_any(new_producer_id(), timeout=self._timeout)
 
     def _done(self) -> None:
         """Allow another request."""
         with self._lock:
             self._thread = None
+
+
+def new_producer_id() -> Exchange[int]:
+    """Return the exchange that asks for a producer id without a transactional id. Any broker has some."""
+    return Exchange(
+        INIT_PRODUCER_ID,
+        lambda terms: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=terms.timeout_ms),
+        lambda response: max(0, response.producer_id),
+    )

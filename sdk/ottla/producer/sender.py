@@ -21,11 +21,12 @@ from typing import Final
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import sleep_s
+from ottla.client.kafka.apis import PRODUCE
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import BatchResponse, ProducerBatch
+from ottla.machines.batches import ProducerBatch
 from ottla.machines.failures import sender_failed
 from ottla.machines.hot_key import HotKeyWatch
 from ottla.machines.metadata import ClusterView
@@ -35,11 +36,10 @@ from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.producer.delivery import Announcer
 from ottla.producer.metrics import Produced
 from ottla.producer.options import ProducerOptions
+from ottla.producer.produce import ProduceResult, exchange_of
 from ottla.producer.producer_id import ProducerIdSource
-from ottla_core.model import PartitionId, TopicId, TopicPartition
+from ottla_core.model import TopicPartition
 from ottla_core.records.batch import TRANSACTIONAL
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
 
 logger = logging.getLogger("ottla.producer")
 
@@ -69,8 +69,9 @@ class Sender:
         self._transactional_id: Final = options.transactional_id
         self._attributes: Final = TRANSACTIONAL if options.transactional_id else 0
         self._request_timeout: Final = options.request_timeout_s
+        self._names: Final = cluster.names
         self._streams: Final = BrokerStreams(
-            Client.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed, self._fail
+            PRODUCE.name, cluster.connection, cluster.clock, self._on_response, self._on_failed, self._fail
         )
         self._ids: Final = ProducerIdSource(
             cluster, self._request_timeout, self._on_producer_id, self._on_no_producer_id
@@ -226,18 +227,18 @@ class Sender:
         return drained
 
     def _send(self, request: OutgoingRequest) -> None:
-        body = pb.ProduceRequest(
+        asked = exchange_of(
+            [(part.route.partition_id, self._encoded(part)) for part in request.parts],
+            self._names,
             acks=self._acks,
             transactional_id=self._transactional_id,
             transaction_version=self.accumulator.transaction_version,
         )
-        for part in request.parts:
-            self._add_records(body, part)
         self._count(request)
         # No request is waited for beyond the time at which its batches are reported as failed.
         timeout = min(self._request_timeout, max(0.001, request.deadline_at - self._clock.monotonic()))
         answered = self._acks != 0
-        sent = self._streams.send(request.address, body, request, timeout=timeout, answered=answered)
+        sent = self._streams.send(request.address, lambda _: asked, request, timeout=timeout, answered=answered)
         # acks=0: the write to the connection is all that will ever be known (rule 66).
         if sent and not answered:
             with self.lock:
@@ -263,43 +264,24 @@ class Sender:
         with self.lock:
             self.produced.on_sent(request, sizes_bytes, request.sent_at)
 
-    def _add_records(self, body: pb.ProduceRequest, part: SentBatch) -> None:
-        codec = self.accumulator.limits.codec
+    def _encoded(self, part: SentBatch) -> bytes:
         # Compression happens here, without the lock: it takes longer than everything else in a send.
-        encoded = part.batch.encode(codec, self._attributes)
-        body.partitions.add(  # built in place: a message that is put into another one is copied
-            topic_id=part.route.partition_id.topic_id,
-            partition=part.route.partition_id.partition,
-            records=encoded,
-        )
+        return part.batch.encode(self.accumulator.limits.codec, self._attributes)
 
     # ---- back --------------------------------------------------------------------------------------------------
 
-    def _on_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
-        # The request as a whole was rejected, so every part of it has failed.
-        if response.error.code:
-            self._on_failed([request], OttlaError(response.error.code, response.error.message))
-        else:
-            self._enter_response(request, response)
-            self._pump()
-
-    def _enter_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
+    def _on_response(self, request: OutgoingRequest, result: ProduceResult) -> None:
         assert self._updater is not None
-        responses = {
-            PartitionId(TopicId(p.topic_id), p.partition): BatchResponse(
-                p.base_offset, p.log_append_time_ms, p.error.code, p.error.message
-            )
-            for p in response.partitions
-        }
         with self.lock:
             now = self._clock.monotonic()
             self.produced.on_response(now - request.sent_at)
-            reported = self.accumulator.on_response(request, responses, now)
+            reported = self.accumulator.on_response(request, result.responses, now)
             self.produced.splits += reported.splits
             self._on_ended_request()
         # A response that names another leader saves a request for metadata.
-        self._updater.learn(response.partitions)
+        self._updater.learn(result.leaders)
         self._after(reported)
+        self._pump()
 
     def _on_failed(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
         assert self._updater is not None

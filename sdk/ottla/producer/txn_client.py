@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from ottla.client import transaction_requests
 from ottla.client.cluster import ClusterClient
+from ottla.client.committed_offsets import Failures, Transaction, commit_in_transaction, in_parts
 from ottla.client.coordinators import Coordinators
-from ottla.client.offsets import GroupMetadata, Offsets, to_commit
-from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.client.offsets import GroupMetadata, Offsets, in_topics
+from ottla.errors import OttlaError
+from ottla.machines.membership import MemberIdentity
 from ottla.machines.transaction import Assigned, ProducerEpoch
 from ottla_core.model import TopicPartition
 from ottla_core.routing import TXN
-from ottla_core.rpc.parts import commit_in_parts
 from ottla_core.transactions import TRANSACTIONS_V2
-from ottla_proto import group_pb2, txn_pb2
-from ottla_proto.common_pb2 import TxnProducer
-from ottla_proto.contracts import Group, Txn
 
 _EXPLAIN_S: Final = 2.0
 
@@ -38,86 +37,54 @@ class TxnClient:
     def init(self, producer: ProducerEpoch | None, *, timeout: float) -> Assigned:
         """Return a new epoch, and abort an open transaction. With `producer`, only if no other has come since
         (KIP-360)."""
-        request = txn_pb2.InitProducerRequest(
-            transactional_id=self._id,
-            timeout_ms=self._timeout_ms,
-            producer=None if producer is None else _message(producer),
-        )
-        response = self._txn.call(self._id, Txn.INIT_PRODUCER, request, timeout=timeout)
-        # Clusters of ottla, which have version 2, leave it out.
-        return Assigned(_epoch(response.producer), response.transaction_version or TRANSACTIONS_V2)
+        asked = transaction_requests.initialization(self._id, self._timeout_ms, producer)
+        return self._txn.exchange(self._id, asked, timeout=timeout)
 
     def end(self, current: Assigned, *, committed: bool, timeout: float) -> Assigned | None:
         """Decide the transaction, and return the producer of the next one; None if the epoch was not raised."""
-        request = txn_pb2.EndTxnRequest(
-            transactional_id=self._id,
-            producer=_message(current.producer),
-            committed=committed,
-            transaction_version=current.version,
-        )
-        response = self._txn.call(self._id, Txn.END_TXN, request, timeout=timeout)
-        return Assigned(_epoch(response.producer), current.version) if response.HasField("producer") else None
+        asked = transaction_requests.end(self._id, current, committed=committed)
+        return self._txn.exchange(self._id, asked, timeout=timeout)
 
     def add_partitions(self, current: Assigned, partitions: Sequence[TopicPartition], *, timeout: float) -> None:
         """Add partitions to the transaction, all or none. Raises the error of a partition that prevented it.
 
         It is `about` that partition if the producer may not write to the topic.
         """
-        addition = txn_pb2.PartitionsToAdd(
-            transactional_id=self._id,
-            producer=_message(current.producer),
-            partitions=[txn_pb2.TxnPartition(topic=topic, partition=number) for topic, number in partitions],
-            transaction_version=current.version,
-        )
-        request = txn_pb2.AddPartitionsRequest(transactions=[addition])
-
-        def check(response: txn_pb2.AddPartitionsResponse, repeated: bool) -> None:
-            _raise_not_added(partitions, response)
-
-        self._txn.call(self._id, Txn.ADD_PARTITIONS, request, timeout=timeout, check=check)
+        asked = transaction_requests.addition_of_partitions(self._id, current.producer, partitions)
+        self._txn.exchange(self._id, asked, timeout=timeout)
 
     def prepare(self, producer: ProducerEpoch, *, timeout: float) -> None:
         """Keep the transaction open until it is decided; repeating the call changes nothing."""
-        request = txn_pb2.PrepareRequest(transactional_id=self._id, producer=_message(producer))
-        self._txn.call(self._id, Txn.PREPARE, request, timeout=timeout)
+        from ottla.client.prepared_transactions import preparation
+
+        self._txn.exchange(self._id, preparation(self._id, producer), timeout=timeout)
 
     def commit_offsets(self, current: Assigned, group: GroupMetadata, offsets: Offsets, *, timeout: float) -> None:
         """Commit offsets that count for the group once the transaction is committed."""
         until = self._cluster.clock.monotonic() + timeout
         if current.version < TRANSACTIONS_V2:
-            added = txn_pb2.AddOffsetsRequest(
-                transactional_id=self._id,
-                producer=_message(current.producer),
-                group=group.group,
-                transaction_version=current.version,
-            )
-            self._txn.call(self._id, Txn.ADD_OFFSETS, added, timeout=timeout)
-        whole = group_pb2.CommitOffsetsRequest(
-            group=group.group,
-            member=group_pb2.Member(member_id=group.member_id, instance_id=group.instance_id),
-            generation=group.generation,
-            transaction=group_pb2.OffsetsTransaction(
-                transactional_id=self._id,
-                producer=_message(current.producer),
-                transaction_version=current.version,
-            ),
-        )
-        for part in commit_in_parts(whole, to_commit(offsets, group.topic_ids)):
+            added = transaction_requests.addition_of_offsets(self._id, current.producer, group.group)
+            self._txn.exchange(self._id, added, timeout=timeout)
+        member = MemberIdentity(group.member_id, group.generation, group.instance_id)
+        transaction = Transaction(self._id, current)
+        for part in in_parts(group.group, in_topics(offsets, group.topic_ids)):
             left_s = max(0.001, until - self._cluster.clock.monotonic())
-            self._groups.call(group.group, Group.COMMIT_OFFSETS, part, timeout=left_s, check=_raise_first)
+            asked = commit_in_transaction(group.group, member, part, self._cluster.names, transaction)
+            self._groups.exchange(group.group, asked.then(_raise_first), timeout=left_s)
 
     def explain(self, producer: ProducerEpoch) -> str:
         """Return which client ended the epoch of `producer`, when and why; "" if that is not known. Never raises."""
-        request = txn_pb2.DescribeTransactionsRequest(transactional_ids=[self._id])
+        asked = transaction_requests.description([self._id], list)
         try:
-            response = self._txn.call(self._id, Txn.DESCRIBE_TRANSACTIONS, request, timeout=_EXPLAIN_S)
+            described = self._txn.exchange(self._id, asked, timeout=_EXPLAIN_S)
         except OttlaError:
             return ""
         found = None
-        for event in (event for described in response.transactions for event in described.events):
-            if _epoch(event.producer) == producer:
+        for event in (event for each in described for event in each.events):
+            at = ProducerEpoch(event.producer_id, event.producer_epoch)
+            if at == producer:
                 found = None
-            elif found is None and (event.producer.id != producer.producer_id or event.producer.epoch > producer.epoch):
+            elif found is None and (at.producer_id != producer.producer_id or at.epoch > producer.epoch):
                 found = event
         if found is None:
             return ""
@@ -126,27 +93,6 @@ class TxnClient:
         return f"{found.kind}{who} on {when}" + (f": {found.cause}" if found.cause else "")
 
 
-def _message(producer: ProducerEpoch) -> TxnProducer:
-    return TxnProducer(id=producer.producer_id, epoch=producer.epoch)
-
-
-def _epoch(producer: TxnProducer) -> ProducerEpoch:
-    return ProducerEpoch(producer.id, producer.epoch)
-
-
-def _raise_not_added(partitions: Sequence[TopicPartition], response: txn_pb2.AddPartitionsResponse) -> None:
-    (added,) = response.transactions
-    outcomes = [(None, added.error), *zip(partitions, added.partitions, strict=False)]
-    failed = [(partition, error) for partition, error in outcomes if error.code != ErrorCode.NONE]
-    # Partitions without a fault are not attempted because of the others.
-    failed.sort(key=lambda each: each[1].code == ErrorCode.OPERATION_NOT_ATTEMPTED)
-    for partition, error in failed[:1]:
-        # Kafka repeats an error about the whole transaction for each partition.
-        is_of_topic = error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        raise error_from_code(error.code, error.message, of=partition if is_of_topic else None)
-
-
-def _raise_first(response: group_pb2.CommitOffsetsResponse, repeated: bool) -> None:
-    for partition in response.partitions:
-        if partition.error.code != ErrorCode.NONE:
-            raise error_from_code(partition.error.code, partition.error.message)
+def _raise_first(failures: Failures) -> None:
+    for error in failures.values():
+        raise error

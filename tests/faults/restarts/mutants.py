@@ -35,10 +35,10 @@ class Mutant(NamedTuple):
 def _union_not_demanded(pause_s: float = _PAUSE_S) -> None:
     """The SDK lists what the brokers name, one after another, and doesn't check that every shard is among them."""
 
-    def listed(self: Any, method: Any, request: Any, *, timeout: float) -> Any:
+    def listed(self: Any, asked: Any, *, timeout: float) -> Any:
         def ask(address: str, left_s: float) -> Any:
             time.sleep(pause_s)
-            return self._cluster.call(address, method, request, timeout=left_s)
+            return self._cluster.exchange(address, asked, timeout=left_s)
 
         def once(left_s: float) -> Any:
             return [ask(address, left_s) for address in self.all(timeout=left_s)]

@@ -338,7 +338,7 @@ STORIES = (
     Story(
         "offsets-of-a-transactions-topic",
         "A transaction committed offsets of a topic that had been created again since: positions in the new one",
-        instead_of("ottla.producer.txn_client:to_commit", lambda original, offsets, topic_ids: original(offsets, {})),
+        instead_of("ottla.producer.txn_client:in_topics", lambda original, offsets, topic_ids: original(offsets, {})),
     ),
     Story(
         "handled-of-a-topic-made-anew",

@@ -22,9 +22,9 @@ def _keeps_late(original: Any, markers: Any, shard: int, epoch: int) -> None:
     markers._late.update(late)
 
 
-def _whatever_is_there(original, self, method, request, *, timeout):
+def _whatever_is_there(original, self, asked, *, timeout):
     def once(left_s):
-        return [self._cluster.call(each, method, request, timeout=left_s) for each in self.all(timeout=left_s)]
+        return [self._cluster.exchange(each, asked, timeout=left_s) for each in self.all(timeout=left_s)]
 
     return self.retrying(once, timeout=timeout)
 

@@ -21,9 +21,12 @@ def _before_it_is_hidden(original, self, challenge):
     return original(self, challenge[: oauthbearer._MOST_CHARS])
 
 
-def _by_the_names_of_now(original, self, response, terms):
-    self._topics._ids.update((topic.name, terms.names.id_of(topic.name)) for topic in response.responses)
-    return original(self, response, terms)
+def _by_the_names_of_now(original, names, topic_ids):
+    class OfNow(dict):
+        def items(self):
+            return original(names, topic_ids).items()
+
+    return OfNow(original(names, topic_ids))
 
 
 def _by_its_owner_alone(original, self, hanging, deadline):
@@ -81,10 +84,7 @@ STORIES = (
     Story(
         "commit-into-a-recreated-topic",
         "With Kafka before 4.1, offsets of a deleted topic were committed in the topic that had its name by then",
-        instead_of(
-            "ottla.client.kafka.translations.committed_offsets:replaced_topics",
-            lambda original, offsets, names: frozenset(),
-        ),
+        constant("ottla.client.committed_offsets:_Commit._is_replaced", lambda self, at, offset: False),
     ),
     Story(
         "expired-id-ends-an-app",
@@ -109,7 +109,7 @@ STORIES = (
     Story(
         "former-topic-that-came-back",
         "A broker that lagged brought a topic's former id back: consumers reset their positions, and later once more",
-        instead_of("ottla.client.kafka.translations.topic_names:TopicNames.learn", _as_if_it_had_none_before),
+        instead_of("ottla.client.kafka.topic_names:TopicNames.learn", _as_if_it_had_none_before),
     ),
     Story(
         "commit-that-a-late-coordinator-refused",
@@ -142,7 +142,7 @@ STORIES = (
     Story(
         "produced-to-a-name-that-was-forgotten",
         "With Kafka before 4.0, a broker that did not know a topic yet made the client send records in flight again",
-        instead_of("ottla.client.kafka.translations.produce:ProduceTranslation.response", _by_the_names_of_now),
+        instead_of("ottla.client.kafka.topic_names:TopicNames.known", _by_the_names_of_now),
     ),
     Story(
         "growth-that-was-reported-as-failed",
@@ -168,7 +168,10 @@ STORIES = (
     Story(
         "committed-offsets-in-no-order",
         "With Apache Kafka `admin.groups.committed` returned partitions in no order, and commands showed them so",
-        instead_of("ottla.admin.groups:by_partition", lambda original, offsets: dict(offsets)),
+        instead_of(
+            "ottla.admin.groups:by_partition",
+            lambda original, offsets: {at: each.offset for at, each in offsets.items()},
+        ),
     ),
     Story(
         "doctor-takes-any-broker-of-apache-kafka-for-a-swapped-one",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
+import pytest
 from groups import EveryTopic, id_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.admin import transactions
+from ottla.client import committed_offsets
+from ottla.client.offsets import OffsetAndMetadata, Offsets
 from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.timers import Moment
@@ -27,11 +32,28 @@ def test_a_part_is_at_most_half_of_what_the_coordinator_takes() -> None:
 
 def test_parts_hold_all_items_in_order_and_there_is_at_least_one() -> None:
     for count in (0, 1, PARTITIONS_AT_ONCE, PARTITIONS_AT_ONCE + 1):
-        parts = list(in_parts(range(count)))
-        assert [item for part in parts for item in part] == list(range(count))
-        assert len(parts) == 1 + (count > PARTITIONS_AT_ONCE)
+        items = range(count)
+        for parts in ([*in_parts(items)], [*commit_in_parts("", items, lambda _: 0)]):
+            assert [item for part in parts for item in part] == list(items)
+            assert len(parts) == 1 + (count > PARTITIONS_AT_ONCE)
 
 
+def in_parts_of_a_broker(group: str, offsets: Offsets) -> list[Offsets]:
+    def size_bytes(item: tuple[TopicPartition, OffsetAndMetadata]) -> int:
+        (topic, partition), (offset, metadata, leader_epoch, topic_id) = item
+        return pb.OffsetToCommit(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            leader_epoch=leader_epoch,
+            metadata=metadata,
+            topic_id=topic_id or b"",
+        ).ByteSize()
+
+    return [*map(dict, commit_in_parts(group, offsets.items(), size_bytes))]
+
+
+@pytest.mark.parametrize("split", [committed_offsets.in_parts, in_parts_of_a_broker], ids=["client", "broker"])
 @given(
     group=st.text(min_size=1, max_size=300),
     topic=st.text("topic", min_size=1, max_size=249),
@@ -40,29 +62,27 @@ def test_parts_hold_all_items_in_order_and_there_is_at_least_one() -> None:
     count=st.integers(1, 400),
 )
 def test_the_records_of_each_part_are_one_batch(
-    group: str, topic: str, metadata: str, repeats: int, count: int
+    split: Callable[[str, Offsets], Iterable[Offsets]],
+    group: str,
+    topic: str,
+    metadata: str,
+    repeats: int,
+    count: int,
 ) -> None:
-    offsets = [
-        pb.OffsetToCommit(
-            topic=f"{topic}{n // 10}",
-            partition=n % 10,
-            offset=2**62,
-            leader_epoch=2**30,
-            metadata=metadata * repeats,
-            topic_id=id_of(f"{topic}{n // 10}"),
-        )
+    offsets = {
+        TopicPartition(name, n % 10): OffsetAndMetadata(2**62, metadata * repeats, 2**30, id_of(name))
         for n in range(count)
-    ]
-    parts = list(commit_in_parts(pb.CommitOffsetsRequest(group=group, generation=-1), offsets))
-    assert [offset for part in parts for offset in part.offsets] == offsets
+        for name in [f"{topic}{n // 10}"]
+    }
+    parts = list(split(group, offsets))
+    assert [offset for part in parts for offset in part.items()] == list(offsets.items())
     settings = GroupSettings(offset_metadata_max_bytes=1 << 20)
     for part in parts:
-        assert (part.group, part.generation) == (group, -1)
         commits = [
-            ToCommit(TopicPartition(o.topic, o.partition), o.offset, o.leader_epoch, o.metadata, TopicId(o.topic_id))
-            for o in part.offsets
+            ToCommit(at, each.offset, each.leader_epoch or 0, each.metadata, TopicId(each.topic_id or b""))
+            for at, each in part.items()
         ]
         now = Moment(0, 2**41)
         decided = decide_commit(Group(group), CallerIdentity(""), NO_GENERATION, commits, EveryTopic(), settings, now)
-        assert len(decided.records) == len(part.offsets)
+        assert len(decided.records) == len(part)
         assert size_limit(decided.records) <= ShardLimits().max_batch_bytes

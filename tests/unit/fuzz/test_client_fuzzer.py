@@ -3,11 +3,14 @@ fair."""
 
 from __future__ import annotations
 
+import ast
 import logging
 import random
 import struct
 import threading
 from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import pytest
 from kio.serial import entity_reader
@@ -17,23 +20,28 @@ from tests.fuzz.messages import Composer, class_of, requests, responses
 from tests.fuzz_client.calls import play_call
 from tests.fuzz_client.case import Case, Level, cases
 from tests.fuzz_client.ending import Ending, How
-from tests.fuzz_client.honest import APIS, HANDSHAKE
+from tests.fuzz_client.exchanges import EXCHANGES, LEVELS, PRODUCE, fetch, produce
+from tests.fuzz_client.honest import APIS, HANDSHAKE, Broker, read_request
 from tests.fuzz_client.judge import MARGIN_S, Listener, faults_of
-from tests.fuzz_client.logins import MECHANISMS
+from tests.fuzz_client.logins import MECHANISMS, HonestLogin
 from tests.fuzz_client.misdeeds import MISDEEDS, End, Expect, Moment, Where
 from tests.fuzz_client.planted import PLANTED
 from tests.fuzz_client.report import load_cases, save_cases
-from tests.fuzz_client.requests import methods, plausible
 from tests.fuzz_client.run import Finding, Outcome
-from tests.fuzz_client.vocabulary import HonestVocabulary, OddVocabulary
+from tests.fuzz_client.vocabulary import HonestComposer, HonestVocabulary, OddVocabulary
 
 from ottla.client.kafka.apis import API_VERSIONS, OTTLA_CALL
-from ottla.client.kafka.frames import response_in
+from ottla.client.kafka.frames import request_frame, response_in
+from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.broker_session import BrokerSession
+from ottla_broker.kafka.private_methods import PRIVATE_METHODS
 from ottla_core.kafka import codec
-from ottla_proto.client_calls import Client
+from ottla_core.kafka.messages import FetchRequest, FetchResponse, ProduceRequest
+from ottla_core.kafka.private_messages import OttlaCallRequest
 
+SDK = Path(__file__).parents[3] / "sdk/ottla"
 VERSIONS = [(api.key, version) for api in APIS.values() for version in api.versions]
-CASE = Case(7, Level.CALL, Client.METADATA.path, "wrong id", in_handshake=False, at=0, seed=1)
+CASE = Case(7, Level.CALL, "client.metadata.metadata", "wrong id", in_handshake=False, at=0, seed=1)
 ADDRESS = "127.0.0.1:9"
 WORDS = f"Metadata at {ADDRESS}: it answered request 2, but request 1 was next in order"
 
@@ -67,7 +75,7 @@ def test_every_response_can_be_written() -> None:
 
 
 def test_honest_responses_have_no_errors() -> None:
-    compose = Composer(HonestVocabulary(9), random.Random(1))
+    compose = HonestComposer(9, random.Random(1))
     for key, version in VERSIONS:
         draft = compose.response(key, version, is_tame=True)
         message = response_in(APIS[key], version, draft.frame(1))
@@ -75,16 +83,16 @@ def test_honest_responses_have_no_errors() -> None:
 
 
 def test_the_same_seed_gives_the_same_cases_with_each_misdeed_where_it_may_be() -> None:
-    paths = [Client.METADATA.path, Client.PRODUCE.path]
-    made = cases(paths, 5_000, 3)
-    assert made == cases(paths, 5_000, 3)
+    levels = {name: LEVELS[name] for name in (CASE.asks, PRODUCE)}
+    made = cases(levels, 5_000, 3)
+    assert made == cases(levels, 5_000, 3)
     assert {case.misdeed for case in made} == set(MISDEEDS)
     assert {case.level for case in made} == set(Level)
     assert {case.mechanism for case in made} == {"", *MECHANISMS}
     for case in made:
         before_calls = Where.LOGIN if case.mechanism else Where.HANDSHAKE
         assert MISDEEDS[case.misdeed].where & (before_calls if case.in_handshake else Where.CALL)
-        assert (case.method == "") is case.level.is_whole_client
+        assert (case.asks == "") is case.level.is_whole_client
 
 
 @pytest.mark.parametrize("name", MISDEEDS)
@@ -105,13 +113,54 @@ def test_a_misdeed_is_not_the_honest_response(name: str) -> None:
     assert differs or name == "none"
 
 
-def test_every_method_has_a_request_that_its_descriptor_allows() -> None:
-    for method in methods().values():
-        for seed in range(5):
-            assert plausible(method, random.Random(seed)).IsInitialized()
-    produced = plausible(Client.PRODUCE, random.Random(1))
-    assert (produced.acks, len(produced.partitions[0].topic_id)) == (-1, 16)
-    assert produced.partitions[0].records
+def test_each_function_that_returns_an_exchange_is_played() -> None:
+    functions = {
+        f"{'.'.join(path.relative_to(SDK).with_suffix('').parts)}.{node.name}"
+        for path in SDK.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.returns is not None and "Exchange[" in ast.unparse(node.returns)
+    }
+    assert functions - {"client.kafka.private_call.private_call"} == {each for each in EXCHANGES if " " not in each}
+
+
+def test_each_api_and_each_private_call_is_played() -> None:
+    asked = [maker(random.Random(1)) for maker in EXCHANGES.values()]
+    assert {each.api.key for each in asked} == APIS.keys() - HANDSHAKE
+    private = [each.builder(1_000)(0) for each in asked if each.api.key == OTTLA_CALL.key]
+    assert {cast(OttlaCallRequest, each).method for each in private} == PRIVATE_METHODS.keys()
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_an_honest_broker_answers_without_an_error_in_every_version(name: str) -> None:
+    broker = Broker(9, random.Random(1), serves_all=True)
+    refused = set()
+    for seed in range(20):
+        asked = EXCHANGES[name](random.Random(seed))
+        for version in asked.api.versions:
+            try:
+                request = asked.builder(1_000)(version)
+            except OttlaError as error:
+                refused.add((error.code, version < asked.api.versions[-1]))
+                continue
+            frame = b"".join(request_frame(asked.api, version, 7, "me", request))
+            response = broker.response(read_request(frame[4:]), HonestLogin())
+            asked.result(response_in(asked.api, version, response), ADDRESS)
+    assert refused <= {(ErrorCode.UNSUPPORTED_VERSION, True)}, "only older versions lack what a request says"
+
+
+def test_a_stream_produces_records_and_fetches_in_a_session() -> None:
+    request = cast(ProduceRequest, produce(random.Random(1), acks=0).builder(1_000)(13))
+    ((partition,),) = (topic.partition_data for topic in request.topic_data)
+    assert (request.acks, bool(partition.records)) == (0, True)
+    sessions: set[tuple[int, int, bool, bool]] = set()
+    for seed in range(100):
+        chance, session = random.Random(seed), BrokerSession()
+        for number in (1, 2, 3):
+            asked = fetch(chance, session, number)
+            sent = cast(FetchRequest, asked.builder(1_000)(17))
+            asked.result(FetchResponse(session_id=6), ADDRESS)
+            sessions.add((sent.session_id, sent.session_epoch, bool(sent.topics), bool(sent.forgotten_topics_data)))
+    assert {(0, 0, True, False), (0, -1, True, False), (6, 1, True, False), (6, 2, False, True)} <= sessions
 
 
 def test_an_allowed_ending_is_in_order() -> None:
@@ -176,7 +225,7 @@ def test_a_port_where_nobody_listens_is_an_error_with_its_address() -> None:
 
 def test_failing_cases_are_read_back_as_they_were(tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("cases") / "deep" / "cases.jsonl"
-    other = replace(CASE, level=Level.PRODUCER, method="")
+    other = replace(CASE, level=Level.PRODUCER, asks="")
     found = [
         Finding("crash", "boom", CASE),
         Finding("leak", "", CASE),

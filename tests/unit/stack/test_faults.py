@@ -12,7 +12,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.kafka_formats.primitives import Reader
 from ottla_core.rpc.context import RequestContext
-from ottla_proto.client_calls import Client
+from ottla_proto.contracts import Broker
 from ottla_stack.faults import Faults
 
 NAME = "broker-0"
@@ -25,7 +25,7 @@ class Service:
         self.carried_out: list[int] = []
         self._kafka = kafka
         self._handle_kafka = faults.around_kafka(NAME)("Produce", cast("Handler", self._note_kafka))
-        self._handle = faults.around(NAME)(Client.PRODUCE, self._note)
+        self._handle = faults.around(NAME)(Broker.LIST_OFFSETS, self._note)
 
     def call(self, number: int) -> asyncio.Future[Any] | None:
         """None where it is carried out at once."""

@@ -32,6 +32,22 @@ def _own_error(response: Message) -> OttlaError | None:
     return None
 
 
+def coordinator_error(code: int) -> int:
+    """Return the code of a coordinator's error about a transaction.
+
+    Coordinators before Kafka 2.7 send INVALID_PRODUCER_EPOCH where later ones send PRODUCER_FENCED (KIP-588). From the
+    leader of a partition INVALID_PRODUCER_EPOCH has another meaning.
+    """
+    return ErrorCode.PRODUCER_FENCED if code == ErrorCode.INVALID_PRODUCER_EPOCH else code
+
+
+def _of_transaction(response: Message) -> OttlaError | None:
+    """Return the error that a coordinator's response about a transaction has."""
+    if (error := _own_error(response)) is None:
+        return None
+    return OttlaError(coordinator_error(error.code), error.message)
+
+
 def _in_each(field: str) -> Callable[[Message], OttlaError | None]:
     """Return a function that finds the error of a request that no controller has carried out.
 
@@ -142,6 +158,7 @@ INIT_PRODUCER_ID: Final = Api(
     m.InitProducerIdRequest,
     m.InitProducerIdResponse,
     range(6),
+    failure=_of_transaction,
 )
 FIND_COORDINATOR: Final = Api(
     # Version 0 finds no coordinators of transactions.
@@ -209,8 +226,8 @@ ADD_PARTITIONS_TO_TXN: Final = Api(
     m.AddPartitionsToTxnResponse,
     range(4),
 )
-ADD_OFFSETS_TO_TXN: Final = Api(m.AddOffsetsToTxnRequest, m.AddOffsetsToTxnResponse, range(5))
-END_TXN: Final = Api(m.EndTxnRequest, m.EndTxnResponse, range(6), transactions_v2_from=5)
+ADD_OFFSETS_TO_TXN: Final = Api(m.AddOffsetsToTxnRequest, m.AddOffsetsToTxnResponse, range(5), failure=_of_transaction)
+END_TXN: Final = Api(m.EndTxnRequest, m.EndTxnResponse, range(6), transactions_v2_from=5, failure=_of_transaction)
 WRITE_TXN_MARKERS: Final = Api(m.WriteTxnMarkersRequest, m.WriteTxnMarkersResponse, range(1, 3))
 TXN_OFFSET_COMMIT: Final = Api(
     # Older versions do not say which member of the group commits.

@@ -1,21 +1,26 @@
-"""A request and how its response is read: the form in which modules ask brokers (docs/adr/0046 says which do so).
+"""A request and how its response is read: the form in which modules ask brokers (docs/design/sdk-transport.md).
 
 Both directions are pure functions of the module that asks. A connection does the rest (`ottla.client.kafka.peer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from ottla.client.kafka.apis import Api
-from ottla.errors import ErrorCode, OttlaError
+from ottla.client.kafka.apis import AnyApi, Api
+from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.kafka.message import Message
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 T = TypeVar("T")
+U = TypeVar("U")
 
+Features = Mapping[str, int]
+"""The finalized features of a cluster."""
+NO_FEATURES: Final[Features] = MappingProxyType({})
 NONSENSE: Final = "the broker's response makes no sense"
 
 
@@ -33,6 +38,19 @@ class Outcome(NamedTuple, Generic[T]):
     error: OttlaError | None = None
 
 
+class Part(Protocol):
+    """A part of a response, for example for one topic, with an error of its own."""
+
+    @property
+    def error_code(self) -> int: ...
+
+
+class ByFeatures(NamedTuple, Generic[Response, T]):
+    """A reader that also gets the finalized features of the cluster that has answered."""
+
+    read: Callable[[Response, Features], T]
+
+
 class Exchange(Generic[T]):
     """A request of one API, whose response means a T."""
 
@@ -42,7 +60,7 @@ class Exchange(Generic[T]):
         self,
         api: Api[Request, Response],
         build: Callable[[Terms], Request],
-        read: Callable[[Response], T],
+        read: Callable[[Response], T] | ByFeatures[Response, T],
         *,
         takes_errors: bool = False,
         size_bytes: int = 0,
@@ -50,22 +68,34 @@ class Exchange(Generic[T]):
         """`build` returns the request, and `read` returns what its response means. Both may raise OttlaError. With
         `takes_errors`, `read` also gets responses that have an error for the whole request. `size_bytes` is the
         approximate size of a large request."""
-        self.api: Final[Api[Any, Any]] = api
+        self.api: Final[AnyApi] = api
         self.size_bytes: Final = size_bytes
         self._build: Final[Callable[[Terms], Message]] = build
-        self._read: Final[Callable[[Any], T]] = read
+        self._read: Final[Callable[[Any, Features], T]] = (
+            read.read if isinstance(read, ByFeatures) else lambda response, _: read(response)
+        )
         self._takes_errors: Final = takes_errors
 
-    def builder(self, timeout: float) -> Callable[[int], Message]:
-        """Return a function that builds the request for a version. The broker has `timeout` seconds."""
-        timeout_ms = int(timeout * 1000)
+    def then(self, judge: Callable[[T], U]) -> Exchange[U]:
+        """Return this exchange, whose response means what `judge` makes of its present meaning. It may raise
+        OttlaError."""
+
+        def read(response: Any, features: Features) -> U:
+            return judge(self._read(response, features))
+
+        return Exchange(
+            self.api, self._build, ByFeatures(read), takes_errors=self._takes_errors, size_bytes=self.size_bytes
+        )
+
+    def builder(self, timeout_ms: int) -> Callable[[int], Message]:
+        """Return a function that builds the request for a version. The broker has `timeout_ms`."""
         return lambda version: self._build(Terms(version, timeout_ms))
 
-    def result(self, response: Message, address: str) -> T:
+    def result(self, response: Message, address: str, features: Features = NO_FEATURES) -> T:
         """Return what a response of the broker at `address` means. Raises OttlaError, including when the response makes
         no sense."""
         try:
-            return self._meaning(response)
+            return self._meaning(response, features)
         except OttlaError:
             raise
         except Exception as error:
@@ -76,15 +106,26 @@ class Exchange(Generic[T]):
     def with_errors(self) -> Exchange[Outcome[T]]:
         """This exchange, which returns the error that a response has instead of raising it."""
 
-        def read(response: Any) -> Outcome[T]:
+        def read(response: Any, features: Features) -> Outcome[T]:
             try:
-                return Outcome(self._meaning(response))
+                return Outcome(self._meaning(response, features))
             except OttlaError as error:
                 return Outcome(error=error)
 
-        return Exchange(self.api, self._build, read, takes_errors=True, size_bytes=self.size_bytes)
+        return Exchange(self.api, self._build, ByFeatures(read), takes_errors=True, size_bytes=self.size_bytes)
 
-    def _meaning(self, response: Message) -> T:
+    def _meaning(self, response: Message, features: Features) -> T:
         if not self._takes_errors and (failure := self.api.failure(response)) is not None:
             raise failure
-        return self._read(response)
+        return self._read(response, features)
+
+
+def raise_failed(part: Part) -> None:
+    """Raise the error that a part of a response has, if it has one."""
+    if part.error_code:
+        raise error_from_code(part.error_code, getattr(part, "error_message", "") or "")
+
+
+def lacking(api: AnyApi, part: object) -> OttlaError:
+    """Return the error for a response that lacks a part that was asked for."""
+    return error_from_code(ErrorCode.NETWORK_EXCEPTION, f"the response to {api.name} lacks {part}")

@@ -1,4 +1,4 @@
-"""Connections of one client over Kafka's protocol. They share one network thread, and the known names of topics."""
+"""Connections of one client over Kafka's protocol. They share one network thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets.address import Address
 from ottla.client.kafka.sockets.network import Network
 from ottla.client.kafka.sockets.protection import Protection
-from ottla.client.kafka.translations.topic_names import TopicNames
 from ottla.client.security.security import PLAINTEXT, Security
 from ottla_core.clock import SystemClock
 
@@ -27,7 +26,6 @@ class KafkaTransport:
         self.security: Final = security
         tls = None if security.tls is None else security.tls.context()
         self._network: Final = Network(client_id, VERSION, SystemClock(), Protection(tls, security.login))
-        self.names: Final = TopicNames()
 
     def __call__(self, address: str) -> KafkaPeer:
-        return KafkaPeer(Address(address, self._network), self.names)
+        return KafkaPeer(Address(address, self._network))

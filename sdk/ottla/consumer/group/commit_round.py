@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from ottla.client.offsets import Offsets
+from ottla.client.offsets import Offsets, in_topics
 from ottla.errors import OttlaError
 from ottla.machines.membership import MemberIdentity
 from ottla_core.errors import UNANSWERED
@@ -33,10 +33,7 @@ class Commit:
     ) -> None:
         self.who: Final = who
         self.offsets: Final = offsets
-        self.in_topics: Final[Offsets] = {
-            p: each if each.topic_id is not None else each._replace(topic_id=topic_ids.get(p, b""))
-            for p, each in offsets.items()
-        }
+        self.in_topics: Final = in_topics(offsets, topic_ids)
         self.retries = retries
         self.callback: Final = callback
         self.done = False

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import Thread
 from typing import Final
 
+from ottla.client import committed_offsets
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
+from ottla.client.committed_offsets import Failures
 from ottla.client.condition import Condition
-from ottla.client.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
+from ottla.client.kafka.exchange import Exchange
+from ottla.client.offsets import OffsetAndMetadata, Offsets
 from ottla.consumer.group.commit_round import Commit, CommitRound, OnCommitted
-from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient, raise_if
-from ottla.consumer.group.heartbeats import spoken
+from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.failures import not_committed
 from ottla.machines.membership import NO_GENERATION, Meaning, MemberIdentity, Membership, meaning_of
 from ottla_core.model import TopicId, TopicPartition
-from ottla_core.rpc.parts import commit_in_parts, in_parts
+from ottla_core.rpc.parts import in_parts
 from ottla_core.rpc.retry import Backoff
-from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
 
 logger = logging.getLogger("ottla.group")
 
@@ -115,17 +116,14 @@ class Commits:
 
         The ids of the topics that the offsets belong to are added to `topic_ids`, if the coordinator knows them.
         """
-        requested = [pb.GroupPartition(topic=topic, partition=number) for topic, number in partitions]
-        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        requested = list(partitions)
+        found: Offsets = {}
         deadline_at = self._cluster.clock.monotonic() + timeout
         for part in in_parts(requested) if requested else ():
-            request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=part, require_stable=True)
-            for offset in self._fetch_offsets(request, deadline_at).offsets:
-                committed, partition = committed_offset(offset), TopicPartition(offset.topic, offset.partition)
-                if committed is not None:
-                    found[partition] = committed
-                    if topic_ids is not None and (topic_id := committed_topic_id(offset)) is not None:
-                        topic_ids[partition] = topic_id
+            for partition, committed in self._fetch_offsets(part, deadline_at).items():
+                found[partition] = committed._replace(topic_id=None)
+                if topic_ids is not None and committed.topic_id is not None:
+                    topic_ids[partition] = TopicId(committed.topic_id)
         return found
 
     def commit_first(self, offsets: Offsets) -> None:
@@ -137,30 +135,29 @@ class Commits:
         """
         with self._lock:
             who = self._member.commits_as
-        failures = self._send(who, offsets, only_first=True)
+        first = partial(committed_offsets.commit_first, self._coordinator.group, who)
+        failures = self._send(who, offsets, first)
         if any(error.code == ErrorCode.UNSUPPORTED_VERSION for error in failures.values()):
             committed = self.fetch(offsets, TRY_S)
             self._send(who, {partition: offset for partition, offset in offsets.items() if partition not in committed})
 
-    def _fetch_offsets(self, request: pb.FetchOffsetsRequest, deadline_at: float) -> pb.FetchOffsetsResponse:
+    def _fetch_offsets(self, partitions: Sequence[TopicPartition], deadline_at: float) -> Offsets:
         backoff, is_unknown = Backoff(), False
         while True:
             try:
                 if is_unknown:
-                    # Over Kafka's protocol a request has the topic ids that this client knows. So a topic was created
-                    # again, or the coordinator does not know a new one yet.
-                    self._cluster.fetch_metadata(dict.fromkeys(p.topic for p in request.partitions), timeout=TRY_S)
-                response = self._coordinator.call(Group.FETCH_OFFSETS, request)
-                for offset in response.offsets:
-                    raise_if(offset.error)
+                    # A request has the topic ids that this client knows. So a topic was created again, or the
+                    # coordinator does not know a new one yet.
+                    self._cluster.fetch_metadata(dict.fromkeys(p.topic for p in partitions), timeout=TRY_S)
+                names = self._cluster.names
+                asked = committed_offsets.fetch(self._coordinator.group, partitions, names, require_stable=True)
+                return self._coordinator.exchange(asked)
             except OttlaError as error:
                 pause = backoff.next()
                 over = self._cluster.clock.monotonic() + pause >= deadline_at
                 is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_ID
                 if over or (meaning_of(error.code) not in _RETRYING and not is_unknown):
                     raise
-            else:
-                return response
             self._cluster.wait(pause)
 
     # ---- the thread ----------------------------------------------------------------------------------------------
@@ -269,24 +266,22 @@ class Commits:
         return from_core(error)
 
     def _send(
-        self, who: MemberIdentity, offsets: Offsets, *, only_first: bool = False
-    ) -> dict[TopicPartition, OttlaError]:
-        """Return why each partition whose offset was not committed failed."""
+        self, who: MemberIdentity, offsets: Offsets, commit: Callable[[Offsets], Exchange[Failures]] | None = None
+    ) -> Failures:
+        """Return why each partition whose offset was not committed failed. The default of `commit` is a usual one."""
         if who.generation == NO_GENERATION:
             error = OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "the consumer is not in the group at the moment")
             return dict.fromkeys(offsets, error)
-        failures: dict[TopicPartition, OttlaError] = {}
+        group, names = self._coordinator.group, self._cluster.names
+        failures: Failures = {}
         unsent = dict.fromkeys(offsets)
-        whole = pb.CommitOffsetsRequest(
-            group=self._coordinator.group, member=spoken(who), generation=who.generation, only_first=only_first
-        )
         try:
-            for request in commit_in_parts(whole, to_commit(offsets, {})) if offsets else ():
-                for outcome in self._coordinator.call(Group.COMMIT_OFFSETS, request).partitions:
-                    partition = TopicPartition(outcome.topic, outcome.partition)
-                    unsent.pop(partition, None)
-                    if outcome.error.code != ErrorCode.NONE:
-                        failures[partition] = error_from_code(outcome.error.code, outcome.error.message)
+            for part in committed_offsets.in_parts(group, offsets) if offsets else ():
+                asked = committed_offsets.commit(group, who, part, names) if commit is None else commit(part)
+                failed = self._coordinator.exchange(asked)
+                failures |= failed
+                for partition in part:
+                    del unsent[partition]
         except OttlaError as error:
             failures |= dict.fromkeys(unsent, error)
         return failures

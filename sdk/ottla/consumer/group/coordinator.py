@@ -5,18 +5,14 @@ from __future__ import annotations
 from threading import Lock
 from typing import Final, TypeVar
 
-from google.protobuf.message import Message
-
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.named_coordinators import NamedCoordinators, no_coordinator
-from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.errors import ErrorCode, OttlaError, from_core
 from ottla.machines.membership import Meaning, meaning_of
 from ottla_core.routing import GROUP
-from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Method
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
 
 _LANE: Final = "group"
 """A coordinator has a connection of its own, as in Kafka's clients. The same broker may lead partitions, and the
@@ -40,22 +36,14 @@ class CoordinatorClient:
         self._lock: Final = Lock()
         self._address = ""
 
-    def ask(self, method: Method[Request, Response], request: Request, *, timeout: float = TRY_S) -> Response:
-        """Return the response as it is, possibly with an error in it. Raises the SDK's errors if none comes."""
+    def exchange(self, asked: Exchange[T], *, timeout: float = TRY_S) -> T:
+        """Send a request to the coordinator, and return what its response means. Raises the SDK's errors."""
         address = self._found()
         try:
-            response = self._cluster.connection(address, _LANE).ask(method, request, timeout=timeout)
+            return self._cluster.connection(address, _LANE).exchange(asked, timeout=timeout)
         except OttlaError as error:
             self._forget(address, error.code)
             raise from_core(error, broker=address) from None
-        self._forget(address, response.error.code)  # type: ignore[attr-defined]  # every response has one
-        return response
-
-    def call(self, method: Method[Request, Response], request: Request, *, timeout: float = TRY_S) -> Response:
-        """Return the response, or raise the error in it."""
-        response = self.ask(method, request, timeout=timeout)
-        raise_if(response.error, self._address)  # type: ignore[attr-defined]  # every response of a group's has one
-        return response
 
     def leave_if_moved(self) -> None:
         """Disconnect from a coordinator that is no longer the group's: if it hangs, it never says so."""
@@ -87,9 +75,3 @@ class CoordinatorClient:
             with self._lock:
                 if self._address == address:
                     self._address = ""
-
-
-def raise_if(error: Error, broker: str = "") -> None:
-    """Raise the error that a response, or a part of it, carries."""
-    if error.code:
-        raise error_from_code(error.code, error.message, broker=broker)

@@ -11,12 +11,14 @@ from threading import Lock, RLock, Thread
 from typing import Final
 
 from ottla.client.condition import Condition, is_held
-from ottla.consumer.group.coordinator import CoordinatorClient, raise_if
+from ottla.client.group_departure import departure
+from ottla.client.kafka.apis import HEARTBEAT
+from ottla.client.kafka.exchange import Exchange
+from ottla.consumer.group.coordinator import CoordinatorClient
 from ottla.errors import OttlaError
 from ottla.machines.membership import NEVER, Meaning, MemberIdentity, Membership, MemberState
 from ottla_core.clock import Clock
-from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
+from ottla_core.kafka.messages import HeartbeatRequest
 
 logger = logging.getLogger("ottla.group")
 
@@ -105,11 +107,9 @@ class Heartbeats:
     def _send_heartbeat(self, who: MemberIdentity) -> None:
         with self._lock:
             self._member.on_heartbeat_sent(self._clock.monotonic())
-        request = pb.HeartbeatRequest(group=self._coordinator.group, member=spoken(who), generation=who.generation)
+        asked = heartbeat(self._coordinator.group, who)
         try:
-            self._coordinator.call(
-                Group.HEARTBEAT, request, timeout=min(_TRY_S, self._member.settings.session_timeout_s)
-            )
+            self._coordinator.exchange(asked, timeout=min(_TRY_S, self._member.settings.session_timeout_s))
         except OttlaError as error:
             self._on_heartbeat_failed(who, error)
             return
@@ -150,15 +150,15 @@ class Heartbeats:
 
 def leave(coordinator: CoordinatorClient, who: MemberIdentity, reason: str) -> None:
     """Leave, so that the group does not wait until this member's session times out. Never raises."""
-    request = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=reason)])
     try:
-        response = coordinator.call(Group.LEAVE, request, timeout=_LEAVE_S)
-        for left in response.members:
-            raise_if(left.error)
+        coordinator.exchange(departure(coordinator.group, who, reason), timeout=_LEAVE_S)
     except OttlaError as error:
         logger.info("group %s: a member's leave request failed: %s", coordinator.group, error)
 
 
-def spoken(who: MemberIdentity) -> pb.Member:
-    """Return the member's identity as requests carry it."""
-    return pb.Member(member_id=who.member_id, instance_id=who.instance_id)
+def heartbeat(group: str, who: MemberIdentity) -> Exchange[None]:
+    """Return the exchange by which a member shows that it is alive. An error may say that it has to join again."""
+    request = HeartbeatRequest(
+        group_id=group, generation_id=who.generation, member_id=who.member_id, group_instance_id=who.instance_id
+    )
+    return Exchange(HEARTBEAT, lambda _: request, lambda _: None)

@@ -10,23 +10,28 @@ from typing import Final, NamedTuple
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.condition import Condition
+from ottla.client.described_groups import DescribedGroup, description
+from ottla.client.kafka.apis import JOIN_GROUP, SYNC_GROUP
+from ottla.client.kafka.exchange import Exchange, Terms, raise_failed
 from ottla.consumer.fetcher import closed_error
-from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient, raise_if
-from ottla.consumer.group.heartbeats import spoken
+from ottla.consumer.group.coordinator import TRY_S, CoordinatorClient
 from ottla.consumer.group.options import GroupOptions
 from ottla.errors import ErrorCode, OttlaError, from_core
 from ottla.machines.assignors import Subscriber
 from ottla.machines.leading import encode_assignments, lead, left_out, offered, subscribed_topics
-from ottla.machines.membership import Meaning, Membership, MemberState
+from ottla.machines.membership import Meaning, MemberIdentity, MemberSettings, Membership, MemberState
+from ottla_core.kafka.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupRequest
 from ottla_core.kafka_formats.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.model import TopicPartition
 from ottla_core.plural import counted
-from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
 
 logger = logging.getLogger("ottla.group")
 
-_REASON_CHARS: Final = 255  # KIP-800
+_REASON_FROM: Final = 8
+"""From this version on a member says why it joins, in so many characters (KIP-800)."""
+_REASON_CHARS: Final = 255
+_NAMES_PROTOCOL_FROM: Final = 5
+"""From this version on SyncGroup repeats the protocol on which the members have agreed (KIP-559)."""
 _METADATA_S: Final = 10.0
 _DESCRIBED_S: Final = 3.0
 _LOOK_AGAIN_S: Final = 0.1
@@ -88,46 +93,31 @@ class Joining:
             self._failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an assignor raised {type(error).__name__}"))
             raise
 
-    def _joined(self) -> pb.JoinResponse:
+    def _joined(self) -> JoinGroupResponse:
         settings = self._options.member
         claims = self._claims
         offers = offered(
             self._options.assignors, claims.topics, claims.held, claims.former, claims.generation, self._options.rack
         )
         while True:
-            request = pb.JoinRequest(
-                group=self._coordinator.group,
-                member=spoken(self._checked().identity),
-                session_timeout_ms=round(settings.session_timeout_s * 1000),
-                rebalance_timeout_ms=round(settings.max_poll_interval_s * 1000),
-                protocol_type=PROTOCOL_TYPE,
-                protocols=[pb.Protocol(name=name, metadata=metadata) for name, metadata in offers.items()],
-                member_id_required=True,
-                reason=claims.reason[:_REASON_CHARS],
-                skips_assignment=True,
-            )
-            response = self._coordinator.ask(Group.JOIN, request, timeout=settings.max_poll_interval_s + TRY_S)
-            if response.error.code != ErrorCode.MEMBER_ID_REQUIRED:
-                raise_if(response.error)
+            asked = join(self._coordinator.group, self._checked().identity, settings, offers, claims.reason)
+            joined = self._coordinator.exchange(asked, timeout=settings.max_poll_interval_s + TRY_S)
+            if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:
                 with self._lock:
                     now = self._cluster.clock.monotonic()
                     self._checked().on_joined(
-                        response.generation, response.member_id, response.protocol, response.leader, now
+                        joined.generation_id, joined.member_id, joined.protocol_name or "", joined.leader, now
                     )
-                return response
+                return joined
             with self._lock:
-                self._checked().take_id(response.member_id)
+                self._checked().take_id(joined.member_id)
 
-    def _synced(self, joined: pb.JoinResponse) -> JoinResult:
+    def _synced(self, joined: JoinGroupResponse) -> JoinResult:
         assignments: dict[str, bytes] = {}
         led: dict[str, int] = {}
         if self._member.leads:
             members = [
-                Subscriber(
-                    member.member.member_id,
-                    decode_subscription(member.metadata),
-                    member.member.instance_id if member.member.HasField("instance_id") else None,
-                )
+                Subscriber(member.member_id, decode_subscription(member.metadata), member.group_instance_id)
                 for member in joined.members
             ]
             topics = subscribed_topics(members)
@@ -136,20 +126,12 @@ class Joining:
             else:
                 partitions_of = self._partitions_of(topics)
                 led = dict.fromkeys(topics, 0) | partitions_of  # missing topics are watched for, too
-                assignments = self._assign(joined.protocol, partitions_of, members)
+                assignments = self._assign(joined.protocol_name or "", partitions_of, members)
         with self._lock:
             who = self._checked().identity
-        request = pb.SyncRequest(
-            group=self._coordinator.group,
-            member=spoken(who),
-            generation=who.generation,
-            protocol_type=PROTOCOL_TYPE,
-            protocol=joined.protocol,
-            assignments=[pb.MemberAssignment(member_id=m, assignment=made) for m, made in assignments.items()],
-        )
+        asked = sync(self._coordinator.group, who, joined.protocol_name or "", assignments)
         timeout = self._options.member.max_poll_interval_s + TRY_S
-        response = self._coordinator.call(Group.SYNC, request, timeout=timeout)
-        partitions = decode_assignment(response.assignment).partitions
+        partitions = decode_assignment(self._coordinator.exchange(asked, timeout=timeout)).partitions
         with self._lock:
             self._checked().on_synced(self._cluster.clock.monotonic())
         return JoinResult(partitions, led)
@@ -172,14 +154,7 @@ class Joining:
     def _given_out(self, topics: Sequence[str]) -> dict[str, int]:
         """Return how many partitions of each topic are assigned. A leader that restarts has missed partitions that were
         added meanwhile."""
-        request = pb.DescribeGroupsRequest(groups=[self._coordinator.group])
-        (described,) = self._coordinator.call(Group.DESCRIBE_GROUPS, request).groups
-        raise_if(described.error)
-        counts = Counter(
-            partition.topic
-            for member in described.members
-            for partition in decode_assignment(member.assignment).partitions
-        )
+        counts = self._coordinator.exchange(description(self._coordinator.group, _assigned_counts))
         return {topic: counts[topic] for topic in topics}
 
     def _partitions_of(self, topics: Sequence[str]) -> dict[str, int]:
@@ -204,3 +179,63 @@ class Joining:
         if self._member.state is MemberState.LEFT:
             raise closed_error()
         return self._member
+
+
+def _assigned_counts(group: DescribedGroup) -> Counter[str]:
+    """Return how many partitions of each topic the members have."""
+    return Counter(
+        partition.topic
+        for member in group.members
+        for partition in decode_assignment(member.member_assignment).partitions
+    )
+
+
+def join(
+    group: str, who: MemberIdentity, settings: MemberSettings, offers: Mapping[str, bytes], reason: str
+) -> Exchange[JoinGroupResponse]:
+    """Return the exchange that waits until all members have joined. The leader gets the `offers` of all of them: each
+    member's subscription in the form of each of its assignors.
+
+    A new member gets its id together with MEMBER_ID_REQUIRED, and joins again with that id (KIP-394).
+    """
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=offer) for name, offer in offers.items()]
+
+    def build(terms: Terms) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=round(settings.session_timeout_s * 1000),
+            rebalance_timeout_ms=round(settings.max_poll_interval_s * 1000),
+            member_id=who.member_id,
+            group_instance_id=who.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=protocols,
+            reason=reason[:_REASON_CHARS] if terms.version >= _REASON_FROM else None,
+        )
+
+    def read(response: JoinGroupResponse) -> JoinGroupResponse:
+        if response.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+            raise_failed(response)
+        return response
+
+    return Exchange(JOIN_GROUP, build, read, takes_errors=True)
+
+
+def sync(group: str, who: MemberIdentity, protocol: str, assignments: Mapping[str, bytes]) -> Exchange[bytes]:
+    """Return the exchange that waits until the leader has assigned. It returns the member's own assignment."""
+
+    def build(terms: Terms) -> SyncGroupRequest:
+        names_protocol = terms.version >= _NAMES_PROTOCOL_FROM
+        return SyncGroupRequest(
+            group_id=group,
+            generation_id=who.generation,
+            member_id=who.member_id,
+            group_instance_id=who.instance_id,
+            protocol_type=PROTOCOL_TYPE if names_protocol else None,
+            protocol_name=protocol if names_protocol else None,
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+                for member_id, assignment in assignments.items()
+            ],
+        )
+
+    return Exchange(SYNC_GROUP, build, lambda response: response.assignment)

@@ -32,11 +32,10 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.event_loop.slices import few_at_once
 from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
-from ottla_proto import client_pb2, group_pb2, mirror_pb2
+from ottla_proto import broker_pb2, group_pb2, mirror_pb2
 from ottla_proto.broker_pb2 import EpochStart
-from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import ShardsRequest, ShardsResponse
-from ottla_proto.contracts import Controller, Group, Method, Mirror, Txn
+from ottla_proto.contracts import ClientCalls, Controller, Group, Method, Mirror, Txn
 from ottla_proto.operation import Operation
 
 SMALL_BYTES: Final = 128 * 1024
@@ -165,8 +164,8 @@ async def _shard_marker(
 
 
 async def _import(
-    backend: Backend, request: client_pb2.ImportRecordsRequest, call: PrivateCall
-) -> client_pb2.ImportRecordsResponse:
+    backend: Backend, request: broker_pb2.ImportRecordsRequest, call: PrivateCall
+) -> broker_pb2.ImportRecordsResponse:
     next_offset = await import_records(
         backend.replicas.table.find(PartitionId(TopicId(request.topic_id), request.partition)),
         request.expected_next_offset,
@@ -174,15 +173,15 @@ async def _import(
         request.log_start_offset,
         timeout_s=min(call.limit_s, request.timeout_ms / 1000),
     )
-    return client_pb2.ImportRecordsResponse(next_offset=next_offset)
+    return broker_pb2.ImportRecordsResponse(next_offset=next_offset)
 
 
 async def _replica_epochs(
-    backend: Backend, request: client_pb2.ReplicaEpochsRequest, call: PrivateCall
-) -> client_pb2.ReplicaEpochsResponse:
+    backend: Backend, request: broker_pb2.ReplicaEpochsRequest, call: PrivateCall
+) -> broker_pb2.ReplicaEpochsResponse:
     replica = backend.replicas.table.find(PartitionId(TopicId(request.topic_id), request.partition))
     start, _, high_watermark = replica.offsets.positions
-    return client_pb2.ReplicaEpochsResponse(
+    return broker_pb2.ReplicaEpochsResponse(
         epochs=[EpochStart(leader_epoch=epoch, start_offset=at) for epoch, at in replica.log.epochs.entries],
         log_start_offset=start,
         high_watermark=high_watermark,
@@ -191,13 +190,13 @@ async def _replica_epochs(
 
 _TABLE: Final = (
     PrivateMethod(
-        Client.IMPORT_RECORDS,
+        ClientCalls.IMPORT_RECORDS,
         _import,
         # This method can raise the log start offset, as DeleteRecords does.
         (of_topic(Operation.WRITE), of_topic(Operation.DELETE)),
         max_bytes=_LARGEST_BYTES,
     ),
-    PrivateMethod(Client.REPLICA_EPOCHS, _replica_epochs, (of_topic(Operation.DESCRIBE),)),
+    PrivateMethod(ClientCalls.REPLICA_EPOCHS, _replica_epochs, (of_topic(Operation.DESCRIBE),)),
     _by_controller(Controller.DECLARE_RESTORED, ALTER),
     PrivateMethod(
         Group.COMMIT_OFFSETS, _commit_first, (READ_GROUP, of_offsets(Operation.READ)), max_bytes=_COMMIT_BYTES

@@ -10,12 +10,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from exchanged import meaning, sent
 from group_backend import CALLER, SHARDS, GroupBackend
 
-from ottla.client.kafka.translations.list_groups import ListGroupsTranslation
-from ottla.client.kafka.translations.topic_names import TopicNames
-from ottla.client.kafka.translations.transaction_listings import ListTransactionsTranslation
-from ottla.client.kafka.translations.translation import Terms
+from ottla.admin import group_descriptions, transaction_descriptions
 from ottla.client.named_coordinators import NamedCoordinators
 from ottla.errors import ErrorCode, OttlaError
 from ottla_broker.kafka.authorization.access import EVERYTHING
@@ -23,8 +21,6 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.handlers import list_groups, list_transactions
 from ottla_broker.kafka.wire.frames import KafkaContext
 from ottla_core.cluster.image import Change, Partition
-from ottla_core.kafka import codec
-from ottla_core.kafka.messages import ListGroupsResponse, ListTransactionsResponse
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.routing import GROUP, TXN
 from ottla_proto import group_pb2, txn_pb2
@@ -33,8 +29,7 @@ from ottla_proto.common_pb2 import ShardNumbers
 
 class Groups:
     kind, version = GROUP, 5
-    handle, translation, response = list_groups.handle, ListGroupsTranslation, ListGroupsResponse
-    request = group_pb2.ListGroupsRequest()
+    handle, asked = list_groups.handle, group_descriptions.listing(())
 
     @staticmethod
     def listed(shards: ShardNumbers) -> Any:
@@ -44,8 +39,7 @@ class Groups:
 
 class Transactions:
     kind, version = TXN, 2
-    handle, translation, response = list_transactions.handle, ListTransactionsTranslation, ListTransactionsResponse
-    request = txn_pb2.ListTransactionsRequest()
+    handle, asked = list_transactions.handle, transaction_descriptions.listing()
 
     @staticmethod
     def listed(shards: ShardNumbers) -> Any:
@@ -78,13 +72,10 @@ class TwoBrokers:
 
     async def listed(self, *, private: bool = True) -> Any:
         """Return what the client reads in the response of the broker that the backend is now."""
-        version, translation = self._listing.version, self._listing.translation()
-        terms = Terms(version, 1000, TopicNames())
+        version, asked = self._listing.version, self._listing.asked
         context = cast(KafkaContext, SimpleNamespace(version=version, client_id="me", caller=CALLER, access=EVERYTHING))
-        request = translation.request(self._listing.request, terms)
-        response = await self._listing.handle(cast(Backend, self.backend), request, context)
-        spelled = codec.encode(response, version, private=private)
-        return translation.response(codec.decode(self._listing.response, spelled, version), terms)
+        response = await self._listing.handle(cast(Backend, self.backend), sent(asked, version), context)
+        return meaning(asked, response, version, private=private)
 
 
 def check(listing: Any, responses: list[Any]) -> None:
@@ -130,4 +121,4 @@ async def test_before_the_coordinators_topic_exists_there_is_nothing_to_miss(lis
     brokers = TwoBrokers(listing)
     brokers.backend.image = replace(brokers.backend.image, topics={})
     response = await brokers.listed()
-    assert (list(response.shards.numbers), response.shards.total) == ([], 0)
+    assert (list(response.shards), response.shard_count) == ([], 0)

@@ -34,10 +34,9 @@ from ottla_core.model import NO_OWNER, PartitionId, TopicId
 from ottla_core.routing import GROUP, TXN
 from ottla_core.rpc.parts import PARTITIONS_AT_ONCE
 from ottla_core.telemetry import Metrics
-from ottla_proto import client_pb2, controller_pb2, group_pb2, txn_pb2
-from ottla_proto.client_calls import Client
+from ottla_proto import broker_pb2, controller_pb2, group_pb2, txn_pb2
 from ottla_proto.common_pb2 import Error, ShardsRequest, ShardsResponse, ShardStanding
-from ottla_proto.contracts import Broker, Controller, Group, Method, Mirror, Txn
+from ottla_proto.contracts import Broker, ClientCalls, Controller, Group, Method, Mirror, Txn
 
 
 @pytest.fixture(autouse=True)
@@ -166,8 +165,8 @@ def test_the_private_api_is_not_in_the_table_of_apis() -> None:
 def test_the_list_of_methods_is_short() -> None:
     """Adding a method is a decision, because any client that may connect may call it."""
     assert {each.method for each in PRIVATE_METHODS.values()} == {
-        Client.IMPORT_RECORDS,
-        Client.REPLICA_EPOCHS,
+        ClientCalls.IMPORT_RECORDS,
+        ClientCalls.REPLICA_EPOCHS,
         Controller.DECLARE_RESTORED,
         Group.COMMIT_OFFSETS,
         Group.EXPLAIN_GROUP,
@@ -403,9 +402,9 @@ async def test_records_are_imported_here_within_the_shorter_of_both_times(monkey
     monkeypatch.setattr(private_methods, "import_records", import_records)
     backend = Services()
     backend.replicas = SimpleNamespace(table=SimpleNamespace(find=lambda partition_id: partition_id))
-    request = client_pb2.ImportRecordsRequest(
+    request = broker_pb2.ImportRecordsRequest(
         topic_id=b"i" * 16, partition=3, expected_next_offset=7, records=bytes(2 * SMALL_BYTES), timeout_ms=1500
     )
-    response = await called(backend, Client.IMPORT_RECORDS.path, request.SerializeToString())
-    assert client_pb2.ImportRecordsResponse.FromString(response.body).next_offset == 12
+    response = await called(backend, ClientCalls.IMPORT_RECORDS.path, request.SerializeToString())
+    assert broker_pb2.ImportRecordsResponse.FromString(response.body).next_offset == 12
     assert imported == [(PartitionId(TopicId(b"i" * 16), 3), 7, request.records, 0, 1.5)]

@@ -16,9 +16,6 @@ from ottla_core.kafka.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
-from ottla_proto.common_pb2 import ShardsResponse
-from ottla_proto.contracts import Group
 
 
 def brokers_of_configs() -> AnsweringBrokers:
@@ -52,16 +49,3 @@ def test_a_call_about_a_broker_goes_to_that_broker(
         call(admin.configs, **place)
     kinds = DescribeConfigsRequest | IncrementalAlterConfigsRequest
     assert [address for address, _, request in brokers.asked if isinstance(request, kinds)] == [called]
-
-
-def test_a_broker_knows_all_shards() -> None:
-    shards = ShardsResponse()
-    shards.shards.add(shard=1, phase="serving", coordinator=5, next_offset=7, for_ms=1500)
-    shards.shards.add(shard=0, phase="unowned", coordinator=-1)
-    brokers = AnsweringBrokers({"Group.Shards": OttlaCallResponse(body=shards.SerializeToString())})
-    with ottla.Admin("b0:1", request_timeout=1, _transport=brokers.connect) as admin:
-        unowned, served = admin.groups.shards()
-    assert [call.method for call in brokers.requests(OttlaCallRequest)] == [Group.SHARDS.path]
-    assert (unowned.shard, unowned.phase, unowned.coordinator, unowned.next_offset) == (0, "unowned", None, None)
-    assert (served.shard, served.phase, served.coordinator, served.seconds) == (1, "serving", 5, 1.5)
-    assert (served.next_offset, unowned.is_good, served.is_good) == (7, False, True)

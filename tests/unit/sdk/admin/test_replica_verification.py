@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from batches import NOON, raw_batch, raw_record
 from cleanings import pairs, placed
 
-from ottla.admin.replica_verification import ReplicaCheck, check_replicas
+from ottla.admin.replica_verification import ReplicaCheck, check_replicas, fetch_of
 from ottla.client.cluster import ClusterClient
+from ottla.client.kafka.apis import FETCH
+from ottla.client.kafka.exchange import Exchange, Outcome
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView
+from ottla_core.kafka import codec
+from ottla_core.kafka.message import Message
+from ottla_core.kafka.messages import FetchRequest, FetchResponse
+from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.records.batch import TRANSACTIONAL, read_header
 from ottla_core.records.control import EndTransactionMarker, seal_marker
 from ottla_proto import broker_pb2 as pb
-from ottla_proto import client_pb2
-from ottla_proto.client_calls import Client
+from ottla_proto.contracts import ClientCalls
 
 ID = PartitionId(TopicId(b"t" * 16), 3)
+
+
+VERSION = FETCH.versions[-1]
+
+
+def arrived(message: Message, version: int) -> Any:
+    """Return a message as it arrives at the other side."""
+    return codec.decode(type(message), codec.encode(message, version), version)
+
+
+def wanted(request: FetchRequest) -> FetchRequest.FetchPartition:
+    (topic,) = request.topics
+    (partition,) = topic.partitions
+    assert (topic.topic_id, partition.partition) == ID
+    return partition
+
+
+def response_of(data: FetchResponse.PartitionData) -> FetchResponse:
+    topic = FetchResponse.FetchableTopicResponse(topic_id=ID.topic_id, partitions=[data])
+    return FetchResponse(responses=[topic])
 
 
 def batch(offset: int) -> bytes:
@@ -34,51 +60,53 @@ class FakeReplica:
         self.batches = batches
         self.start = start
         self.high_watermark = len(batches) if high_watermark is None else high_watermark
-        self.hooks: dict[int, Callable[[], pb.FetchResponse | None]] = {}
-        self.asked: list[pb.FetchRequest] = []
+        self.hooks: dict[int, Callable[[], FetchResponse | None]] = {}
+        self.asked: list[FetchRequest] = []
         self.closed = False
         self.last_stable_offset = self.high_watermark
         self.aborted: list[tuple[int, int]] = []
         self.epochs: list[tuple[int, int]] | ErrorCode = []
 
-    def open_stream(self, method: Any, on_response: Any, on_broken: Any) -> FakeReplica:
+    def open_stream(self, name: str, on_response: Any, on_broken: Any) -> FakeReplica:
         self._on_response, self._on_broken = on_response, on_broken
         return self
 
-    def send(self, body: pb.FetchRequest, *, timeout_ms: int, answered: bool = True) -> int:
-        self.asked.append(body)
-        (wanted,) = body.partitions
-        hook = self.hooks.pop(wanted.fetch_offset, None) if body.max_bytes else None
-        response = self.fetched(body) if hook is None else hook()
+    def send(self, asked: Exchange[Any], *, timeout_ms: int, answered: bool = True) -> int:
+        request = arrived(asked.builder(timeout_ms)(VERSION), VERSION)
+        self.asked.append(request)
+        hook = self.hooks.pop(wanted(request).fetch_offset, None) if request.max_bytes else None
+        response = self.fetched(request) if hook is None else hook()
         if response is not None:
-            self._on_response(1, response)
+            self._on_response(1, Outcome(asked.result(arrived(response, VERSION), "b:1")))
         return 1
 
-    def fetched(self, body: pb.FetchRequest) -> pb.FetchResponse:
-        (wanted,) = body.partitions
-        response = pb.FetchResponse()
-        stable = self.last_stable_offset
-        answer = response.partitions.add(
+    def fetched(self, request: FetchRequest) -> FetchResponse:
+        stable, offset = self.last_stable_offset, wanted(request).fetch_offset
+        answer = FetchResponse.PartitionData(
             high_watermark=self.high_watermark, log_start_offset=self.start, last_stable_offset=stable
         )
-        if body.max_bytes and wanted.fetch_offset < self.start:
-            answer.error.code = ErrorCode.OFFSET_OUT_OF_RANGE
-        elif body.max_bytes:
-            end = stable if body.read_committed else self.high_watermark
-            there = (b for b in self.batches[:end] if read_header(b).next_offset > wanted.fetch_offset)
-            answer.records = next(there, b"")
-            for producer_id, first_offset in self.aborted if body.read_committed else ():
-                answer.aborted.add(producer_id=producer_id, first_offset=first_offset)
-        return response
+        if request.max_bytes and offset < self.start:
+            answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+        elif request.max_bytes:
+            end = stable if request.isolation_level else self.high_watermark
+            answer.records = next((b for b in self.batches[:end] if read_header(b).next_offset > offset), b"")
+            answer.aborted_transactions = [
+                FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                for producer_id, first_offset in (self.aborted if request.isolation_level else ())
+            ]
+        return response_of(answer)
 
-    def call(self, method: Any, request: Any, *, timeout: float) -> client_pb2.ReplicaEpochsResponse:
-        assert (method, request.topic_id, request.partition) == (Client.REPLICA_EPOCHS, *ID)
+    def exchange(self, asked: Exchange[Any], *, timeout: float) -> Any:
+        sent = cast(OttlaCallRequest, asked.builder(int(timeout * 1000))(0))
+        request = pb.ReplicaEpochsRequest.FromString(sent.body)
+        assert (sent.method, request.topic_id, request.partition) == (ClientCalls.REPLICA_EPOCHS.path, *ID)
         if isinstance(self.epochs, ErrorCode):
-            raise OttlaError(self.epochs, "this broker does not say")
+            return asked.result(OttlaCallResponse(error_code=self.epochs), "b:1")
         epochs = [pb.EpochStart(leader_epoch=epoch, start_offset=start) for epoch, start in self.epochs]
-        return client_pb2.ReplicaEpochsResponse(
+        response = pb.ReplicaEpochsResponse(
             epochs=epochs, log_start_offset=self.start, high_watermark=self.high_watermark
         )
+        return asked.result(OttlaCallResponse(body=response.SerializeToString()), "b:1")
 
     def break_stream(self) -> None:
         self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), [1])
@@ -118,8 +146,7 @@ def test_equal_replicas_are_read_to_the_smallest_high_watermark() -> None:
     assert (found.start, found.end, found.not_compared, found.equal) == (0, 3, 1, (0, 1))
     assert found.compared_bytes == len(b"".join(log(3)))
     assert steps == [(1, 3), (2, 3), (3, 3)]
-    assert all(request.from_follower for request in lagging.asked)
-    assert [request.partitions[0].fetch_offset for request in lagging.asked] == [0, 0, 1, 2]
+    assert [wanted(request).fetch_offset for request in lagging.asked] == [0, 0, 1, 2]
 
 
 @pytest.mark.feature(115)
@@ -142,7 +169,7 @@ def test_where_the_logs_begin_later_they_are_compared_from_there() -> None:
 def test_what_retention_takes_meanwhile_is_no_difference() -> None:
     leader, follower = FakeReplica(log()), FakeReplica(log())
 
-    def deleted() -> pb.FetchResponse:
+    def deleted() -> FetchResponse:
         follower.start = 2
         return follower.fetched(follower.asked[-1])
 
@@ -160,13 +187,8 @@ def test_a_broker_that_is_not_registered_is_named_and_the_others_are_compared() 
     assert check(None).equal == ()
 
 
-def failed(code: ErrorCode) -> Callable[[], pb.FetchResponse]:
-    def answer() -> pb.FetchResponse:
-        response = pb.FetchResponse()
-        response.partitions.add().error.code = code
-        return response
-
-    return answer
+def failed(code: ErrorCode) -> Callable[[], FetchResponse]:
+    return lambda: response_of(FetchResponse.PartitionData(error_code=code))
 
 
 def broken(replica: FakeReplica) -> Callable[[], None]:
@@ -183,7 +205,7 @@ def test_a_connection_that_breaks_is_made_again() -> None:
     shaky = FakeReplica(log())
     shaky.hooks[0] = shaky.hooks[2] = shaky.break_stream
     assert check(FakeReplica(log()), shaky).equal == (0, 1)
-    assert [request.partitions[0].fetch_offset for request in shaky.asked] == [0, 0, 0, 1, 2, 2, 3]
+    assert [wanted(request).fetch_offset for request in shaky.asked] == [0, 0, 0, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +213,7 @@ def test_a_connection_that_breaks_is_made_again() -> None:
     [
         (lambda replica: failed(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.KAFKA_STORAGE_ERROR),
         (lambda replica: failed(ErrorCode.OFFSET_OUT_OF_RANGE), ErrorCode.OFFSET_OUT_OF_RANGE),
-        (lambda replica: lambda: pb.FetchResponse(partitions=[pb.PartitionFetched()]), ErrorCode.CORRUPT_MESSAGE),
+        (lambda replica: lambda: response_of(FetchResponse.PartitionData()), ErrorCode.CORRUPT_MESSAGE),
         (lambda replica: lambda: None, ErrorCode.REQUEST_TIMED_OUT),
         (broken, ErrorCode.NETWORK_EXCEPTION),
     ],
@@ -208,7 +230,7 @@ def test_a_replica_that_fails_on_the_way_is_unreadable(hook: Callable[[FakeRepli
 
 def test_a_broker_that_does_not_know_the_partition_has_no_replica_to_read() -> None:
     stranger = FakeReplica([])
-    stranger.fetched = lambda body: failed(ErrorCode.UNKNOWN_TOPIC_ID)()
+    stranger.fetched = lambda request: failed(ErrorCode.UNKNOWN_TOPIC_ID)()
     found = check(FakeReplica(log()), stranger)
     assert found.unreadable[1].code == ErrorCode.UNKNOWN_TOPIC_ID
     assert (found.end, found.equal) == (4, (0,)), "what it would have said of its log counts for nothing"
@@ -279,3 +301,26 @@ def test_of_a_compacted_topic_what_was_aborted_is_no_difference_and_what_is_open
     whole.aborted.clear()
     found = check(whole, cleaned, compacted=True)
     assert [(d.what, d.offset) for d in found.differences.values()] == [("missing record", 1)], "it was not aborted"
+
+
+@pytest.mark.parametrize("version", FETCH.versions)
+def test_a_fetch_belongs_to_no_session_and_comes_from_a_consumer(version: int) -> None:
+    names = TopicNames()
+    names.learn(ID.topic_id, "t")
+    for read_committed in (False, True):
+        asked = fetch_of(ID, names, offset=7, max_bytes=100, read_committed=read_committed)
+        request = arrived(asked.builder(1000)(version), version)
+        (topic,) = request.topics
+        (partition,) = topic.partitions
+        assert (topic.topic, topic.topic_id) == (("t", bytes(16)) if version < 13 else ("", ID.topic_id))
+        assert (partition.partition, partition.fetch_offset, partition.partition_max_bytes) == (3, 7, 100)
+        assert (request.session_id, request.session_epoch, request.replica_id) == (0, -1, -1)
+        assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (0, 0, 100)
+        assert (request.isolation_level, request.rack_id) == (int(read_committed), "")
+
+
+def test_a_topic_without_a_known_name_is_not_read_from_a_broker_that_needs_names() -> None:
+    asked = fetch_of(ID, TopicNames(), offset=0, max_bytes=0, read_committed=False)
+    with pytest.raises(OttlaError) as caught:
+        asked.builder(1000)(12)
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID

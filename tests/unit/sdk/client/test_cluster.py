@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.cluster import ClusterClient, view_of
+from ottla.client.cluster import ClusterClient
+from ottla.client.described_groups import description
 from ottla.client.kafka.apis import METADATA
 from ottla.client.transport import Connection
 from ottla.consumer.group.coordinator import CoordinatorClient
@@ -12,9 +13,6 @@ from ottla.errors import AuthenticationError, OttlaError
 from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_core.kafka.messages import MetadataRequest
-from ottla_proto import client_pb2 as pb
-from ottla_proto import group_pb2
-from ottla_proto.contracts import Group
 
 
 def asked(brokers: ScriptedCluster) -> list[str]:
@@ -101,7 +99,7 @@ def test_a_group_that_disconnects_from_its_coordinator_ends_nothing_else_there()
 
     cluster = ClusterClient(["b0:1"], connect)
     coordinator = CoordinatorClient(cluster, "g", 5.0)
-    coordinator.call(Group.DESCRIBE_GROUPS, group_pb2.DescribeGroupsRequest(groups=["g"]))
+    assert coordinator.exchange(description("g", lambda group: group.group_id)) == "g"
     assert opened == ["b0:1", "b0:1"]
     others, of_group = cluster.connection("b0:1"), cluster.connection("b0:1", "group")
     assert opened == ["b0:1", "b0:1"]
@@ -110,18 +108,3 @@ def test_a_group_that_disconnects_from_its_coordinator_ends_nothing_else_there()
     assert cluster.connection("b0:1") is others
     assert cluster.connection("b0:1", "group") is not of_group
     cluster.close()
-
-
-@pytest.mark.parametrize("numbers", [[], [1], [0, 2], [0, 0], [-1, 0], [1, 2, 2**31 - 1]])
-def test_a_topic_whose_partitions_are_not_counted_from_zero_is_not_known_yet(numbers: list[int]) -> None:
-    topic = pb.TopicMetadata(name="t", topic_id=b"t" * 16, partitions=[{"partition": n, "leader": 7} for n in numbers])
-    view = view_of(pb.MetadataResponse(brokers=[pb.BrokerNode(id=7, address="b:1")], topics=[topic]))
-    assert (view.topics["t"].error, view.topics["t"].partitions) == (ErrorCode.LEADER_NOT_AVAILABLE, ())
-    assert view.topics["t"].error_message == f"a broker says that t has the partitions {sorted(numbers)}"
-    assert view.routes == {}
-
-
-def test_partitions_are_known_by_their_numbers_in_whatever_order_they_come() -> None:
-    topic = pb.TopicMetadata(name="t", topic_id=b"t" * 16, partitions=[{"partition": 1, "leader": 7}, {"partition": 0}])
-    view = view_of(pb.MetadataResponse(brokers=[pb.BrokerNode(id=7, address="b:1")], topics=[topic]))
-    assert (view.topics["t"].error, [p.leader for p in view.topics["t"].partitions]) == (0, [0, 7])

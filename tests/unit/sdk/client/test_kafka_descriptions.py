@@ -7,19 +7,25 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
+from exchanged import meaning, sent
 from images import image_of
 
 import ottla
 from ottla.client.cluster import ClusterClient
 from ottla.client.kafka.exchange import Exchange
-from ottla.client.kafka_descriptions import EligibleLeaders, describe_cluster, eligible_leaders
+from ottla.client.kafka_descriptions import (
+    DescribedBroker,
+    DescribedCluster,
+    EligibleLeaders,
+    describe_cluster,
+    eligible_leaders,
+)
 from ottla.errors import ErrorCode, OttlaError
 from ottla_broker.kafka.handlers import describe_cluster as handler
 from ottla_broker.kafka.wire.frames import Caller, KafkaContext
 from ottla_core.clock import SystemClock
 from ottla_core.cluster.image import Broker, Controller
 from ottla_core.host_port import HostPort
-from ottla_core.kafka import codec
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
     DescribeClusterRequest,
@@ -45,14 +51,12 @@ class OneBroker:
         return self
 
     def exchange(self, asked: Exchange[Any], *, timeout: float) -> Any:
-        api, version = asked.api, asked.api.versions[-1]
-        request = asked.builder(timeout)(version)
-        self.asked.append(codec.decode(api.request, codec.encode(request, version), version))
+        version = asked.api.versions[-1]
+        self.asked.append(sent(asked, version))
         answer = self._answers.pop(0)
         if isinstance(answer, OttlaError):
             raise answer
-        response = codec.decode(api.response, codec.encode(answer, version, private=self._private), version)
-        return asked.result(response, "b0:1")
+        return meaning(asked, answer, version, private=self._private)
 
     def close(self) -> None:
         pass
@@ -71,7 +75,7 @@ FENCED = Broker(1, 8, "d1", "b1:9650", "b1:9092", fenced=True)
 
 class Addresses:
     def advertised(self, broker: Broker, caller: Caller) -> HostPort:
-        return HostPort.parse(broker.kafka_address)
+        return HostPort.parse(broker.kafka_listeners.get("OUT", broker.kafka_address))
 
 
 def response_of(controller: Controller | None) -> DescribeClusterResponse:
@@ -85,29 +89,24 @@ def test_a_broker_of_ottla_says_all_that_it_knows_of_brokers_and_of_the_controll
     broker = OneBroker(response_of(Controller(5, "c5:9660", 33)))
     found = describe_cluster(client_of(broker), timeout=1.0)
     assert broker.asked == [DescribeClusterRequest(include_fenced_brokers=True)]
-    assert found is not None
-    live, fenced = found.brokers
-    assert (live.id, live.address, live.kafka_address, live.rack) == (0, "b0:9092", "b0:9092", "r0")
-    assert (live.epoch, live.fenced, live.read_only) == (7, False, True)
-    assert dict(live.kafka_listeners) == {"IN": "b0:9092", "OUT": "o0:9093"}
-    assert (fenced.id, fenced.epoch, fenced.fenced, fenced.read_only) == (1, 8, True, False)
-    assert (found.controller.id, found.controller.address, found.controller.epoch) == (5, "c5:9660", 33)
+    listeners = {"IN": "b0:9092", "OUT": "o0:9093"}
+    live = DescribedBroker(0, "o0:9093", "r0", False, "b0:9092", listeners, epoch=7, is_read_only=True)
+    fenced = DescribedBroker(1, "b1:9092", "", is_fenced=True, first_listener="b1:9092", epoch=8)
+    assert found == DescribedCluster(image_of(0).cluster_id, [live, fenced], 5, "c5:9660", 33)
 
 
 def test_no_controller_is_named_while_none_is_elected() -> None:
     found = describe_cluster(client_of(OneBroker(response_of(None))), timeout=1.0)
     assert found is not None
-    assert not found.HasField("controller")
+    assert (found.controller_id, found.controller_address, found.controller_epoch) == (-1, "", -1)
 
 
 def test_a_broker_of_kafka_is_the_controller_that_it_names() -> None:
     response = response_of(Controller(5, "c5:9660", 33))
     found = describe_cluster(client_of(OneBroker(response, private=False)), timeout=1.0)
-    assert found is not None
-    assert (found.controller.id, found.controller.address, found.controller.epoch) == (0, "b0:9092", -1)
-    live, fenced = found.brokers
-    assert (live.epoch, live.read_only, dict(live.kafka_listeners), live.kafka_address) == (-1, False, {}, "b0:9092")
-    assert fenced.fenced
+    live = DescribedBroker(0, "o0:9093", "r0", first_listener="o0:9093")
+    fenced = DescribedBroker(1, "b1:9092", "", is_fenced=True, first_listener="b1:9092")
+    assert found == DescribedCluster(image_of(0).cluster_id, [live, fenced], 0, "o0:9093", -1)
 
 
 def test_a_broker_that_can_not_describe_the_cluster_is_no_error() -> None:

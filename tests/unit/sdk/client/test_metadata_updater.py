@@ -13,11 +13,11 @@ from waiting import wait_until
 
 from ottla.client import metadata_updater
 from ottla.client.metadata_updater import MetadataUpdater
+from ottla.client.named_leaders import NamedLeader
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla_core.clock import SystemClock
-from ottla_core.model import TopicId
-from ottla_proto import broker_pb2 as pb
+from ottla_core.model import PartitionId, TopicId
 
 ID = TopicId(b"t" * 16)
 
@@ -40,17 +40,10 @@ def test_the_leaders_that_a_response_names_are_one_change() -> None:
         updater.until_known(["t"], 20)
         wait_until(lambda: bool(changes))
         changes.clear()
-        moved = [
-            pb.PartitionFetched(
-                topic_id=ID,
-                partition=number,
-                error={"code": ErrorCode.NOT_LEADER_OR_FOLLOWER},
-                current_leader=pb.Leader(broker_id=1, leader_epoch=4, address="b:1"),
-            )
-            for number in range(1000)
-        ]
+        moved = [NamedLeader(PartitionId(ID, number), "b:1", 4) for number in range(1000)]
         updater.learn(moved)
         updater.learn(moved)
+        updater.learn([])
         assert [{route.address for route in view.routes.values()} for view in changes] == [{"b:1"}]
     finally:
         updater.close()

@@ -12,15 +12,14 @@ from ottla.errors import ErrorCode, OttlaError
 from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
 from ottla_core.kafka.messages import MetadataRequest
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Txn
+from ottla_proto.contracts import Group, Txn
 
 
 def test_what_no_client_sends_can_not_be_scripted() -> None:
     cluster = ScriptedCluster()
     cluster.will(Txn.PREPARE, Reject(ErrorCode.INVALID_TXN_STATE))
-    with pytest.raises(ValueError, match=r"Broker\.Produce is no private call"):
-        cluster.will(Client.PRODUCE, Reject(ErrorCode.INVALID_REQUEST))
+    with pytest.raises(ValueError, match=r"Group\.Join is no private call"):
+        cluster.will(Group.JOIN, Reject(ErrorCode.INVALID_REQUEST))
 
 
 def test_a_bug_in_a_script_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:

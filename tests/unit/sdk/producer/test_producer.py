@@ -184,7 +184,7 @@ def test_a_broker_that_can_give_no_producer_id_yet_is_asked_again() -> None:
 
 def test_a_refused_producer_id_fails_records_in_words_and_the_next_asks_again() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(INIT_PRODUCER_ID, Reject(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    cluster.will(INIT_PRODUCER_ID, Reject(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ""))
     with producer_of(cluster) as producer:
         with pytest.raises(OttlaError, match="may not do this with the cluster"):
             producer.send(b"x").result(WAIT)

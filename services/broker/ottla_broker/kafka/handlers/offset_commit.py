@@ -111,7 +111,9 @@ async def commit(
 ) -> dict[TopicPartition, Error]:
     """Commit with requests like `whole`, which has no offsets. Return the error of each partition."""
     errors: dict[TopicPartition, Error] = {}
-    for part in commit_in_parts(whole, offsets):
+    for offsets_of_part in commit_in_parts(whole.group, offsets, pb.OffsetToCommit.ByteSize):
+        part = pb.CommitOffsetsRequest(offsets=offsets_of_part)
+        part.MergeFrom(whole)
         try:
             response = await call(backend, part.group, Group.COMMIT_OFFSETS, part)
             of_all = response.error

@@ -1,14 +1,12 @@
-"""Topics that a request names in Kafka's messages, and whose ids its response gets."""
+"""The names and ids of topics that a client has learned."""
 
 from __future__ import annotations
 
 import pytest
 
-from ottla.client.kafka.translations import topic_names
-from ottla.client.kafka.translations.named_topics import NamedTopics
-from ottla.client.kafka.translations.topic_names import TopicNames
+from ottla.client.kafka import topic_names
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.errors import ErrorCode, OttlaError
-from ottla_proto.broker_pb2 import PartitionOfLog
 
 ID_A, ID_B, ID_C = b"a" * 16, b"b" * 16, b"c" * 16
 
@@ -20,18 +18,23 @@ def names() -> TopicNames:
     return known
 
 
-def test_parts_are_grouped_by_names_and_found_again_by_ids() -> None:
-    topics = NamedTopics()
-    parts = [PartitionOfLog(topic_id=topic_id, partition=n) for topic_id, n in ((ID_A, 0), (ID_B, 1), (ID_A, 2))]
-    assert topics.group(parts, lambda part: part.partition, names()) == {"a": [0, 2], "b": [1]}
-    response = [("b", [1]), ("not requested", [7]), ("a", [2, 0])]
-    assert list(topics.with_ids(response)) == [(ID_B, 1), (ID_A, 2), (ID_A, 0)]
+def test_the_names_of_those_topics_are_returned_that_are_known() -> None:
+    assert names().known([ID_B, ID_C, ID_A]) == {ID_B: "b", ID_A: "a"}
 
 
-def test_a_topic_without_a_known_name_is_an_error() -> None:
+def test_the_name_of_a_recreated_topic_is_no_longer_that_of_the_topic_before_it() -> None:
+    known = names()
+    known.learn(ID_C, "a")
+    assert (known.name_of(ID_C), known.id_of("a")) == ("a", ID_C)
     with pytest.raises(OttlaError) as caught:
-        NamedTopics().group([PartitionOfLog(topic_id=b"x" * 16)], lambda part: part.partition, names())
+        known.name_of(ID_A)
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_forgetting_a_name_that_is_unknown_changes_nothing() -> None:
+    known = names()
+    known.forget("unknown")
+    assert (known.id_of("a"), known.id_of("unknown")) == (ID_A, bytes(16))
 
 
 def test_of_too_many_names_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

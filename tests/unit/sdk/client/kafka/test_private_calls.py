@@ -2,81 +2,102 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from google.protobuf.message import DecodeError
 
 from ottla.client.kafka.apis import OTTLA_CALL
-from ottla.client.kafka.translations.private import MOST_BYTES, PrivateTranslation
-from ottla.client.kafka.translations.table import translations_of
-from ottla.client.kafka.translations.topic_names import TopicNames
-from ottla.client.kafka.translations.translation import Terms
+from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.private_call import MOST_BYTES, private_call, raise_in_band
 from ottla.errors import ErrorCode, OttlaError
 from ottla_broker.kafka.network.limits import ConnectionLimits
 from ottla_core.kafka import codec
 from ottla_core.kafka.private_messages import OttlaCallRequest, OttlaCallResponse
-from ottla_proto import client_pb2
+from ottla_proto import broker_pb2
 from ottla_proto import group_pb2 as pb
-from ottla_proto.client_calls import Client
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Group
+from ottla_proto.contracts import ClientCalls, Group
 
-TERMS = Terms(0, 1500, TopicNames())
+LAG = private_call(Group.LAG, pb.LagRequest(group="g"), lambda response: response)
+
+
+def sent(asked: Exchange[Any]) -> OttlaCallRequest:
+    """Return the request as a broker gets it."""
+    return codec.decode(OttlaCallRequest, codec.encode(asked.builder(1500)(0), 0), 0)
 
 
 def response_to(response: OttlaCallResponse) -> pb.LagResponse:
-    arrived = codec.decode(OttlaCallResponse, codec.encode(response, 0), 0)
-    found = translations_of(Group.LAG)().response(arrived, TERMS)
-    assert isinstance(found, pb.LagResponse)
-    return found
+    return LAG.result(codec.decode(OttlaCallResponse, codec.encode(response, 0), 0), "b:1")
 
 
-def test_a_method_without_a_message_of_kafka_goes_by_the_private_api() -> None:
-    assert isinstance(translations_of(Group.LAG)(), PrivateTranslation)
-    assert not isinstance(translations_of(Client.METADATA)(), PrivateTranslation)
+def error_in(response: OttlaCallResponse) -> OttlaError:
+    with pytest.raises(OttlaError) as caught:
+        response_to(response)
+    return caught.value
+
+
+def an_import(size_bytes: int) -> Exchange[Any]:
+    request = broker_pb2.ImportRecordsRequest(records=bytes(size_bytes))
+    return private_call(ClientCalls.IMPORT_RECORDS, request, lambda response: response)
 
 
 def test_a_request_goes_as_it_is_with_its_method_and_its_time() -> None:
-    message = translations_of(Group.LAG)().request(pb.LagRequest(group="g"), TERMS)
-    sent = codec.decode(OttlaCallRequest, codec.encode(message, 0), 0)
-    assert (sent.method, sent.timeout_ms) == ("/ottla.v1.Group/Lag", 1500)
-    assert pb.LagRequest.FromString(sent.body) == pb.LagRequest(group="g")
+    request = sent(LAG)
+    assert (request.method, request.timeout_ms) == ("/ottla.v1.Group/Lag", 1500)
+    assert pb.LagRequest.FromString(request.body) == pb.LagRequest(group="g")
 
 
 def test_a_request_that_would_end_the_connection_is_not_sent() -> None:
-    import_records = translations_of(Client.IMPORT_RECORDS)()
-    import_records.request(client_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES - 100)), TERMS)
+    sent(an_import(MOST_BYTES - 100))
     with pytest.raises(OttlaError) as caught:
-        import_records.request(client_pb2.ImportRecordsRequest(records=bytes(MOST_BYTES)), TERMS)
+        sent(an_import(MOST_BYTES))
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert caught.value.hint == f"send at most {MOST_BYTES} bytes at once"
     assert ConnectionLimits().max_control == MOST_BYTES + 64 * 1024
 
 
+def test_a_connection_knows_how_large_a_request_is() -> None:
+    assert an_import(5_000).size_bytes >= 5_000
+
+
 def test_errors_name_the_method_and_not_the_api() -> None:
-    api = translations_of(Group.LAG)().api
-    assert (api.name, api.key, api.hint) == ("Group.Lag", OTTLA_CALL.key, OTTLA_CALL.hint)
+    assert (LAG.api.name, LAG.api.key, LAG.api.hint) == ("Group.Lag", OTTLA_CALL.key, OTTLA_CALL.hint)
 
 
 def test_a_private_call_keeps_no_other_call_waiting() -> None:
     """A broker may ask many others for it, and answers the requests of a connection in their order."""
-    assert translations_of(Group.LAG)().api.waits
+    assert LAG.api.waits
 
 
-def test_the_response_of_the_method_is_what_is_returned() -> None:
-    lag = pb.LagResponse(error=Error(code=14, message="is loading"), partitions=[pb.PartitionLag(topic="t")])
+def test_the_response_of_the_method_is_what_is_read() -> None:
+    lag = pb.LagResponse(partitions=[pb.PartitionLag(topic="t", error=Error(code=14))])
     assert response_to(OttlaCallResponse(body=lag.SerializeToString())) == lag
 
 
-def test_an_error_of_the_broker_is_one_of_the_method() -> None:
-    refused = OttlaCallResponse(error_code=35, error_message="is no method")
-    assert response_to(refused) == pb.LagResponse(error=Error(code=35, message="is no method"))
-    assert response_to(OttlaCallResponse(error_code=42, error_message=None)).error == Error(code=42)
+def test_an_error_of_the_method_is_raised() -> None:
+    failed = pb.LagResponse(error=Error(code=14, message="is loading"), partitions=[pb.PartitionLag(topic="t")])
+    error = error_in(OttlaCallResponse(body=failed.SerializeToString()))
+    assert (error.code, error.message) == (14, "is loading")
+
+
+def test_an_error_of_the_broker_is_raised() -> None:
+    error = error_in(OttlaCallResponse(error_code=35, error_message="is no method"))
+    assert (error.code, error.message) == (35, "is no method")
+    assert error_in(OttlaCallResponse(error_code=42, error_message=None)).code == 42
+
+
+def test_a_part_may_have_an_error() -> None:
+    raise_in_band(Error())
+    with pytest.raises(OttlaError, match="is loading") as caught:
+        raise_in_band(Error(code=14, message="is loading"))
+    assert caught.value.code == 14
 
 
 def test_garbage_is_an_error_of_this_call() -> None:
-    """Somebody else's broker, which has another API with this key, may send it. The peer reports it as an error of the
-    call (`test_values_that_make_no_sense_are_the_error_of_their_call`)."""
-    with pytest.raises(DecodeError):
-        response_to(OttlaCallResponse(body=b"\xff"))
+    """Somebody else's broker, which has another API with this key, may send it."""
+    error = error_in(OttlaCallResponse(body=b"\xff"))
+    assert error.code == ErrorCode.NETWORK_EXCEPTION
+    assert error.message.startswith("Group.Lag at b:1: the broker's response makes no sense")
 
 
 @pytest.mark.parametrize("version", OTTLA_CALL.versions)

@@ -19,17 +19,28 @@ from interruptions import Interrupting, Interruption
 from kafka_answers import AnsweringBroker, Request, framed
 from waiting import LIMIT_S, wait_until
 
-from ottla.client.kafka.apis import WRITE_TXN_MARKERS
+from ottla.admin.group_lag import lag
+from ottla.client.kafka.apis import PRODUCE, WRITE_TXN_MARKERS
 from ottla.client.kafka.call import Call
 from ottla.client.kafka.connection import CONNECT_S
-from ottla.client.kafka.exchange import Exchange
-from ottla.client.kafka.peer import KafkaPeer
+from ottla.client.kafka.exchange import Exchange, Outcome
+from ottla.client.kafka.peer import KafkaPeer, KafkaStream
 from ottla.client.kafka.sockets import line
 from ottla.client.kafka.sockets.pending import Pending
-from ottla.client.kafka.translations.metadata import MetadataTranslation
-from ottla.client.kafka.translations.produce import ProduceTranslation
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.metadata import metadata as metadata_of
+from ottla.client.transaction_requests import end, initialization
+from ottla.consumer.fetch import Fetched, FetchOptions
+from ottla.consumer.fetch import exchange_of as fetch_of
+from ottla.consumer.group import joining
+from ottla.consumer.group.heartbeats import heartbeat
 from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.broker_session import NO_SESSION, BrokerSession
+from ottla.machines.membership import MemberIdentity, MemberSettings
+from ottla.machines.metadata import ClusterView
+from ottla.machines.position import Fetch, FetchSession, Target
+from ottla.producer.producer_id import new_producer_id
 from ottla_core.host_port import HostPort
 from ottla_core.kafka.message import Message
 from ottla_core.kafka.messages import (
@@ -42,16 +53,13 @@ from ottla_core.kafka.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
     MetadataResponse,
+    ProduceRequest,
     ProduceResponse,
     SyncGroupRequest,
     SyncGroupResponse,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ottla_proto import broker_pb2 as pb
-from ottla_proto import client_pb2, group_pb2, txn_pb2
-from ottla_proto.client_calls import Client
-from ottla_proto.contracts import Broker, Group, Txn
 
 Answer = Callable[[Request], Message | None]
 
@@ -129,8 +137,17 @@ def serving(answer: Answer = kind) -> Iterator[tuple[Server, KafkaPeer]]:
         server.close()
 
 
-def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> client_pb2.MetadataResponse:
-    return peer.call(Client.METADATA, client_pb2.MetadataRequest(), timeout=timeout)
+def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> ClusterView:
+    return peer.exchange(metadata_of([], TopicNames()), timeout=timeout)
+
+
+def a_produce(records: bytes | None = None, *, acks: int = 1) -> Exchange[ProduceResponse]:
+    partition = ProduceRequest.PartitionProduceData(index=0, records=records)
+    topics = (
+        [] if records is None else [ProduceRequest.TopicProduceData(topic_id=bytes(16), partition_data=[partition])]
+    )
+    request = ProduceRequest(acks=acks, topic_data=topics)
+    return Exchange(PRODUCE, lambda _: request, lambda response: response, size_bytes=len(records or b""))
 
 
 def elsewhere(call: Callable[[], Any]) -> Any:
@@ -155,10 +172,10 @@ class Told:
         self.broken: list[tuple[OttlaError, list[int]]] = []
         self.threads: set[str] = set()
 
-    def on_response(self, number: int, response: client_pb2.ProduceResponse) -> None:
+    def on_response(self, number: int, outcome: Outcome[Any]) -> None:
         assert self.broken == []
         self.threads.add(threading.current_thread().name)
-        (self.errors if response.error.code else self.responses).append(number)
+        (self.errors if outcome.error is not None else self.responses).append(number)
 
     def on_broken(self, error: OttlaError, left: list[int]) -> None:
         self.threads.add(threading.current_thread().name)
@@ -169,7 +186,7 @@ def test_a_call_from_the_main_thread_and_one_from_another_share_a_connection() -
     with serving() as (server, peer):
         assert metadata(peer).cluster_id == "c"
         assert elsewhere(lambda: metadata(peer)).cluster_id == "c"
-        assert peer.call(Client.INIT_PRODUCER_ID, client_pb2.InitProducerIdRequest(), timeout=LIMIT_S).producer_id == 7
+        assert peer.exchange(new_producer_id(), timeout=LIMIT_S) == 7
         assert len(server.accepted) == 1
         assert {request.client_id for request in server.requests} == {"me"}
 
@@ -188,8 +205,8 @@ def test_no_call_is_kept_after_its_outcome() -> None:
         with serving() as (_, peer):
             metadata(peer)
             elsewhere(partial(metadata, peer))
-            stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-            stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
+            stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+            stream.send(a_produce(), timeout_ms=10_000)
             wait_until(lambda: len(told.responses) == 1)
             wait_until(lambda: kept() == [])
     finally:
@@ -227,9 +244,9 @@ def group_calls(request: Request) -> Message | None:
             return kind(request)
 
 
-def join(peer: KafkaPeer, member_id: str, timeout: float = LIMIT_S) -> group_pb2.JoinResponse:
-    request = group_pb2.JoinRequest(group="g", member=group_pb2.Member(member_id=member_id), protocol_type="consumer")
-    return peer.ask(Group.JOIN, request, timeout=timeout)
+def join(peer: KafkaPeer, member_id: str, timeout: float = LIMIT_S) -> str:
+    asked = joining.join("g", MemberIdentity(member_id), MemberSettings(), {"range": b""}, "")
+    return peer.exchange(asked, timeout=timeout).member_id
 
 
 def test_no_call_waits_behind_a_join_that_waits_for_others() -> None:
@@ -237,8 +254,8 @@ def test_no_call_waits_behind_a_join_that_waits_for_others() -> None:
         waiting = threading.Thread(target=lambda: suppressed(lambda: join(peer, "")))
         waiting.start()
         wait_until(lambda: len(server.requests) == 1)
-        assert peer.ask(Group.HEARTBEAT, group_pb2.HeartbeatRequest(group="g"), timeout=LIMIT_S).error.code == 0
-        assert join(peer, "m").member_id == "m"
+        peer.exchange(heartbeat("g", MemberIdentity()), timeout=LIMIT_S)
+        assert join(peer, "m") == "m"
         assert waiting.is_alive()
         assert len(server.accepted) == 3
         peer.close()
@@ -249,8 +266,8 @@ def test_no_call_waits_behind_a_join_that_waits_for_others() -> None:
 def test_calls_that_wait_use_the_same_line_one_after_the_other() -> None:
     with serving(group_calls) as (server, peer):
         for n in range(3):
-            assert join(peer, f"m{n}").member_id == f"m{n}"
-            peer.ask(Group.SYNC, group_pb2.SyncRequest(group="g", protocol_type="consumer"), timeout=LIMIT_S)
+            assert join(peer, f"m{n}") == f"m{n}"
+            peer.exchange(joining.sync("g", MemberIdentity(f"m{n}"), "range", {}), timeout=LIMIT_S)
         assert len(server.accepted) == 1
 
 
@@ -289,7 +306,7 @@ def test_a_call_that_waits_and_is_given_up_takes_its_line_with_it(monkeypatch: p
             join(peer, "")
         monkeypatch.undo()
         wait_until(lambda: server.ended == len(server.accepted) == 1)
-        assert join(peer, "m").member_id == "m"  # at once, since no broker has ended a connection
+        assert join(peer, "m") == "m"  # at once, since no broker has ended a connection
 
 
 def interrupt(*_: Any) -> None:
@@ -318,8 +335,8 @@ def test_a_line_pauses_if_a_response_asks_for_it_and_another_line_does_not() -> 
         metadata(peer)
         waiting = threading.Thread(target=partial(metadata, peer))
         waiting.start()
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        stream.send(a_produce(), timeout_ms=10_000)
         waiting.join(LIMIT_S)
         assert time.monotonic() - began_at >= PAUSE_S
         assert [request.api.name for request in server.requests] == ["Metadata", "Produce", "Metadata"]
@@ -329,10 +346,10 @@ def test_a_line_pauses_if_a_response_asks_for_it_and_another_line_does_not() -> 
 def test_a_stream_pauses_if_a_response_asks_for_it() -> None:
     told = Told()
     with serving(asks_for_a_pause) as (_, peer):
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
         began_at = time.monotonic()
         for count in (1, 2):
-            stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
+            stream.send(a_produce(), timeout_ms=10_000)
             wait_until(lambda: len(told.responses) == count)  # noqa: B023
         assert time.monotonic() - began_at >= PAUSE_S
         stream.close()
@@ -340,7 +357,7 @@ def test_a_stream_pauses_if_a_response_asks_for_it() -> None:
 
 def test_what_only_ottlas_brokers_have_is_an_error_at_others_and_says_so() -> None:
     with serving() as (_, peer), pytest.raises(OttlaError, match=r"this client can't call Group\.Lag") as caught:
-        peer.call(Group.LAG, group_pb2.LagRequest(group="g"), timeout=LIMIT_S)
+        peer.exchange(lag("g", 0), timeout=LIMIT_S)
     assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
     assert caught.value.hint == "use a cluster of ottla: Apache Kafka has nothing like it"
 
@@ -352,10 +369,9 @@ def test_a_producer_is_told_the_version_of_transactions_and_its_requests_keep_to
 
     with serving(answer) as (server, peer):
         server.finalized = {"transaction.version": level}
-        found = peer.call(Txn.INIT_PRODUCER, txn_pb2.InitProducerRequest(transactional_id="tx"), timeout=LIMIT_S)
-        end = txn_pb2.EndTxnRequest(transactional_id="tx", transaction_version=found.transaction_version)
-        peer.call(Txn.END_TXN, end, timeout=LIMIT_S)
-    assert found.transaction_version == version
+        found = peer.exchange(initialization("tx", 60_000), timeout=LIMIT_S)
+        peer.exchange(end("tx", found, committed=True), timeout=LIMIT_S)
+    assert found.version == version
     assert [request.version for request in server.requests] == [5, 5 if version == 2 else 4]
 
 
@@ -369,30 +385,28 @@ def test_a_response_that_can_not_ask_for_a_pause_is_returned() -> None:
 def test_responses_of_a_stream_come_on_the_networks_thread_and_its_end_comes_last() -> None:
     told = Told()
     with serving() as (_, peer):
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)]
-        numbers += elsewhere(
-            lambda: [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(50)]
-        )
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        numbers = [stream.send(a_produce(), timeout_ms=10_000) for _ in range(50)]
+        numbers += elsewhere(lambda: [stream.send(a_produce(), timeout_ms=10_000) for _ in range(50)])
         wait_until(lambda: len(told.responses) == 100)
         stream.close()
         assert told.responses == numbers
         assert [left for _, left in told.broken] == [[]]
         assert told.threads == {"ottla-network-me"}
         with pytest.raises(OttlaError, match="the connection was closed"):
-            stream.send(client_pb2.ProduceRequest(), timeout_ms=1000)
+            stream.send(a_produce(), timeout_ms=1000)
 
 
 def test_what_is_open_when_a_stream_breaks_is_named_once() -> None:
     told = Told()
     with serving(lambda request: None) as (server, peer):
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(5)]
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        numbers = [stream.send(a_produce(), timeout_ms=10_000) for _ in range(5)]
         wait_until(lambda: len(server.requests) == 5)
         server.accepted[0].shutdown(socket.SHUT_RDWR)
         wait_until(lambda: bool(told.broken))
         assert [left for _, left in told.broken] == [numbers]
-        assert "it closed the connection" in told.broken[0][0].message
+        assert told.broken[0][0].message.startswith(f"a producer at {server.address}: it closed the connection")
 
 
 def test_a_close_waits_until_the_end_of_a_broken_stream_has_been_reported() -> None:
@@ -404,8 +418,8 @@ def test_a_close_waits_until_the_end_of_a_broken_stream_has_been_reported() -> N
         reports.append(has_closed.wait(0.2))
 
     with serving(lambda request: None) as (server, peer):
-        stream = peer.open_stream(Client.PRODUCE, lambda number, response: None, on_broken)
-        stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
+        stream = peer.open_stream("a producer", lambda number, response: None, on_broken)
+        stream.send(a_produce(), timeout_ms=10_000)
         wait_until(lambda: len(server.requests) == 1)
         server.accepted[0].shutdown(socket.SHUT_RDWR)
         assert reporting.wait(LIMIT_S)
@@ -417,10 +431,9 @@ def test_a_close_waits_until_the_end_of_a_broken_stream_has_been_reported() -> N
 def test_a_request_that_fails_alone_is_answered_by_an_error_and_the_stream_goes_on() -> None:
     told = Told()
     with serving() as (_, peer):
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        bad = client_pb2.ProduceRequest(acks=2**15)
-        failed = stream.send(bad, timeout_ms=10_000)
-        fine = stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        failed = stream.send(a_produce(acks=2**15), timeout_ms=10_000)
+        fine = stream.send(a_produce(), timeout_ms=10_000)
         wait_until(lambda: told.responses == [fine])
         assert told.errors == [failed]
 
@@ -429,11 +442,9 @@ def test_records_without_an_answer_are_taken_before_a_stream_ends() -> None:
     told = Told()
     records = bytes(200_000)
     with serving(lambda request: None) as (server, peer):
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
         for _ in range(50):
-            body = client_pb2.ProduceRequest(acks=0)
-            body.partitions.add(topic_id=bytes(16), records=records)
-            stream.send(body, timeout_ms=10_000, answered=False)
+            stream.send(a_produce(records, acks=0), timeout_ms=10_000, answered=False)
         stream.close(timeout=LIMIT_S)
         assert len(server.requests) == 50
         assert [left for _, left in told.broken] == [[]]
@@ -460,11 +471,21 @@ class Fetching:
     def __init__(self, server: Server, peer: KafkaPeer) -> None:
         self.told = Told()
         self.server, self.peer = server, peer
-        self.stream = peer.open_stream(Broker.FETCH, cast(Any, self.told.on_response), self.told.on_broken)
-        self.stream.send(
-            pb.FetchRequest(session=pb.FetchSession(id=1, begins=True)), timeout_ms=2 * int(LIMIT_S) * 1000
-        )
+        self._session = BrokerSession()
+        self.stream = self.open(self._session)
+        self.stream.send(self.fetch(self._session, 1), timeout_ms=2 * int(LIMIT_S) * 1000)
         wait_until(lambda: len(server.requests) == 1)
+
+    def open(self, session: BrokerSession) -> KafkaStream:
+        return self.peer.open_stream("a consumer", self.told.on_response, self.told.on_broken, session)
+
+    def fetch(self, session: BrokerSession, number: int, *, of: int = 1) -> Exchange[Fetched]:
+        """Return a fetch of a session by its number. The session 0 is none."""
+        fetch = Fetch(FetchSession(Target("b:1", False, False), of), 1 << 20, number=number)
+        return fetch_of(fetch, session, FetchOptions(1, 1 << 20, 0.5, ""), TopicNames())
+
+    def send_next(self) -> None:
+        self.stream.send(self.fetch(self._session, 2), timeout_ms=10_000)
 
     def close(self) -> None:
         self.stream.close()
@@ -499,7 +520,7 @@ in_either_thread = pytest.mark.parametrize("run", [lambda call: call(), elsewher
 def test_a_fetch_session_ends_with_its_stream_though_a_fetch_waits(run: Callable[[Any], Any], waits: bool) -> None:
     with fetching() as (client, _):
         if waits:
-            client.stream.send(pb.FetchRequest(session=pb.FetchSession(id=1)), timeout_ms=10_000)
+            client.send_next()
             wait_until(lambda: len(client.server.requests) == 2)
         run(client.close)
         wait_until(lambda: client.sessions[-1] == (6, -1))
@@ -538,25 +559,24 @@ def test_a_broker_that_does_not_answer_the_first_fetch_delays_a_close_for_a_mome
 
 def test_a_stream_whose_fetches_stand_alone_sends_no_last_one() -> None:
     with fetching() as (client, _):
-        alone = client.peer.open_stream(Broker.FETCH, cast(Any, client.told.on_response), client.told.on_broken)
-        alone.send(pb.FetchRequest(), timeout_ms=10_000)
+        session = BrokerSession()
+        alone = client.open(session)
+        alone.send(client.fetch(session, 1, of=NO_SESSION), timeout_ms=10_000)
         wait_until(lambda: len(client.told.responses) == 2)
         alone.close()
         assert client.sessions == [(0, 0), (0, -1)]
 
 
-def test_values_that_make_no_sense_are_the_error_of_their_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any) -> NoReturn:
+def test_values_that_make_no_sense_are_the_error_of_their_call() -> None:
+    def fails(_: object) -> NoReturn:
         raise KeyError("unasked")
 
-    monkeypatch.setattr(ProduceTranslation, "response", fails)
-    monkeypatch.setattr(MetadataTranslation, "response", fails)
     told = Told()
     with serving() as (_, peer):
         with pytest.raises(OttlaError, match=r"Metadata at 127.*: the broker's response makes no sense") as caught:
-            metadata(peer)
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000)
+            peer.exchange(metadata_of([], TopicNames()).then(fails), timeout=LIMIT_S)
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        stream.send(a_produce().then(fails), timeout_ms=10_000)
         wait_until(lambda: told.errors == [1])
         stream.close()
     assert caught.value.code == ErrorCode.NETWORK_EXCEPTION
@@ -580,7 +600,8 @@ class RecordingSocket:
 
 def test_a_large_response_is_read_in_large_pieces_of_bounded_size() -> None:
     sizes_bytes: list[int] = []
-    large = MetadataResponse(topics=[MetadataResponse.MetadataResponseTopic(name="t" * 30_000)] * 50)
+    topics = [MetadataResponse.MetadataResponseTopic(name=f"{n:030000}") for n in range(50)]
+    large = MetadataResponse(topics=topics)
     with serving(lambda _: large) as (_, peer):
         metadata(peer)
         line = cast(Any, peer._address)._shared
@@ -598,8 +619,8 @@ def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(
     raised: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Raising(Told):
-        def on_response(self, number: int, response: client_pb2.ProduceResponse) -> None:
-            super().on_response(number, response)
+        def on_response(self, number: int, outcome: Outcome[Any]) -> None:
+            super().on_response(number, outcome)
             raise raised(number)
 
         def on_broken(self, error: OttlaError, left: list[int]) -> None:
@@ -608,8 +629,8 @@ def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(
 
     told = Raising()
     with serving() as (_, peer):
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        numbers = [stream.send(a_produce(), timeout_ms=10_000) for _ in range(3)]
         wait_until(lambda: told.responses == numbers)
         stream.close()
         assert len(told.broken) == 1
@@ -624,16 +645,14 @@ def test_callbacks_that_raise_end_neither_the_thread_nor_other_calls(
 def test_a_broker_that_reads_slowly_gets_all_of_it(main: bool) -> None:
     told = Told()
     with serving() as (server, peer):
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        first = stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=60_000)
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        first = stream.send(a_produce(), timeout_ms=60_000)
         wait_until(lambda: told.responses == [first])
         server.reads.clear()
 
         def send() -> list[int]:
             # One frame, so that no response comes before all of it was written.
-            body = client_pb2.ProduceRequest(acks=1)
-            body.partitions.add(topic_id=bytes(16), records=bytes(14_000_000))
-            return [stream.send(body, timeout_ms=60_000)]
+            return [stream.send(a_produce(bytes(14_000_000)), timeout_ms=60_000)]
 
         numbers = send() if main else elsewhere(send)
         assert told.responses == [first]
@@ -647,14 +666,13 @@ def test_a_stream_that_has_no_room_says_so_at_once(main: bool, monkeypatch: pyte
     told = Told()
     with serving() as (server, peer):
         server.reads.clear()
-        stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-        body = client_pb2.ProduceRequest(acks=0)
-        body.partitions.add(topic_id=bytes(16), records=bytes(1_000_000))
+        stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+        large = a_produce(bytes(1_000_000), acks=0)
 
         def send() -> str:
             try:
                 for _ in range(1000):
-                    stream.send(body, timeout_ms=60_000, answered=False)
+                    stream.send(large, timeout_ms=60_000, answered=False)
                     time.sleep(0.001)
             except OttlaError as error:
                 return error.message
@@ -840,8 +858,8 @@ def test_a_response_that_makes_no_sense_is_the_error_of_its_call() -> None:
     peer = KafkaTransport("me")(server.address)
     with pytest.raises(OttlaError, match="the broker answered with garbage"):
         metadata(peer)
-    stream = peer.open_stream(Client.PRODUCE, told.on_response, told.on_broken)
-    numbers = [stream.send(client_pb2.ProduceRequest(acks=1), timeout_ms=10_000) for _ in range(3)]
+    stream = peer.open_stream("a producer", told.on_response, told.on_broken)
+    numbers = [stream.send(a_produce(), timeout_ms=10_000) for _ in range(3)]
     wait_until(lambda: told.errors == numbers)
     peer.close()
     server.close()

@@ -19,13 +19,18 @@ from waiting import LIMIT_S, wait_until
 
 import ottla
 from ottla.client.kafka import connection as connection_module
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.kafka.peer import KafkaPeer
 from ottla.client.kafka.sockets import line as lines
 from ottla.client.kafka.sockets import logins as login_threads
 from ottla.client.kafka.sockets.tls_wire import TlsWire
+from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.client.metadata import metadata as metadata_of
 from ottla.client.security.security import Security
 from ottla.errors import ConfigError, ErrorCode, OttlaError
+from ottla.producer.produce import ProduceResult
+from ottla.producer.produce import exchange_of as produce_of
 from ottla_core.host_port import HostPort
 from ottla_core.kafka.messages import (
     InitProducerIdResponse,
@@ -36,8 +41,8 @@ from ottla_core.kafka.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from ottla_proto import client_pb2 as pb
-from ottla_proto.client_calls import Client
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.transactions import TRANSACTIONS_V2
 
 HOST = "127.0.0.1"
 _NARROW_BYTES = 32 * 1024
@@ -138,7 +143,12 @@ def connected(port: str, tls: ottla.Tls, host: str = HOST, login: Any = None) ->
 
 
 def metadata(peer: KafkaPeer, timeout: float = LIMIT_S) -> str:
-    return peer.call(Client.METADATA, pb.MetadataRequest(), timeout=timeout).cluster_id
+    return peer.exchange(metadata_of([], TopicNames()), timeout=timeout).cluster_id
+
+
+def a_produce(records: bytes, *, acks: int) -> Exchange[ProduceResult]:
+    batches = [(PartitionId(TopicId(b"i" * 16), 0), records)]
+    return produce_of(batches, TopicNames(), acks=acks, transactional_id=None, transaction_version=TRANSACTIONS_V2)
 
 
 def refusal(serve: Serve, tls: ottla.Tls, host: str = HOST) -> OttlaError:
@@ -181,9 +191,7 @@ def test_records_and_responses_of_any_size(authority: Authority, size: int) -> N
     broker.cluster_id = "c" * min(size, 30_000)
     records = bytes(range(256)) * (size // 256 + 1)
     with listening(broker) as port, connected(port, ottla.Tls(ca=authority.certificate)) as peer:
-        batch = pb.PartitionRecords(topic_id=b"i" * 16, partition=0, records=records)
-        request = pb.ProduceRequest(acks=1, partitions=[batch])
-        peer.ask(Client.PRODUCE, request, timeout=LIMIT_S)
+        peer.exchange(a_produce(records, acks=1), timeout=LIMIT_S)
         assert metadata(peer) == broker.cluster_id
     assert broker.records == [records]
 
@@ -208,9 +216,8 @@ def test_what_was_sent_without_acknowledgement_arrives_before_the_end(
         connected(port, ottla.Tls(ca=authority.certificate)) as peer,
     ):
         broker.reads.clear()
-        stream = peer.open_stream(Client.PRODUCE, lambda *_: None, lambda *_: None)
-        batch = pb.PartitionRecords(topic_id=b"i" * 16, partition=0, records=records)
-        stream.send(pb.ProduceRequest(acks=0, partitions=[batch]), timeout_ms=30_000, answered=False)
+        stream = peer.open_stream("a producer", lambda *_: None, lambda *_: None)
+        stream.send(a_produce(records, acks=0), timeout_ms=30_000, answered=False)
         line: Any = stream._line
         wait_until(lambda: line._is_blocked and line._connection._calls.is_idle)
         closing = threading.Thread(target=lambda: stream.close(timeout=LIMIT_S))

@@ -759,7 +759,7 @@ def test_what_nobody_had_thought_of_fails_one_commit(monkeypatch: pytest.MonkeyP
     with consumer_of(cluster, commit="manual") as consumer:
         assert len(consumer.poll(WAIT)) == 3
         with monkeypatch.context() as patched:
-            patched.setattr("ottla.consumer.group.commits.to_commit", lambda *_: 1 / 0)
+            patched.setattr("ottla.client.committed_offsets.commit", lambda *_: 1 / 0)
             with pytest.raises(OttlaError, match="ZeroDivisionError"):
                 consumer.commit(timeout=WAIT)
         consumer.commit(timeout=WAIT)

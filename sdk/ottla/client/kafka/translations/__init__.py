@@ -1,1 +1,0 @@
-"""Translations of the clients' calls into Kafka's messages, with one module for each API."""
