@@ -136,10 +136,12 @@ class _Commit:
         self._offsets: Final = offsets
         self._names: Final = names
         self._by_id_from: Final = by_id_from
+        self._left_out: Offsets = {}
 
     def by_topic(self, terms: Terms, partition: Callable[..., P]) -> Iterator[tuple[dict[str, Any], list[P]]]:
         """Yield the field that names each topic, and the topic's offsets in the form of the request."""
         by_id = terms.version >= self._by_id_from
+        self._left_out = {} if by_id else {at: o for at, o in self._offsets.items() if self._is_replaced(at, o)}
         found = grouped(
             (
                 offset.topic_id if by_id else at.topic,
@@ -151,7 +153,7 @@ class _Commit:
                 ),
             )
             for at, offset in self._offsets.items()
-            if by_id or not self._is_replaced(at, offset)
+            if at not in self._left_out
         )
         for key, partitions in found.items():
             yield {"topic_id" if by_id else "name": key}, partitions
@@ -169,14 +171,11 @@ class _Commit:
                     raise_failed(partition)
                 if left.pop(at, None) is not None and code:
                     failures[at] = error_from_code(code, partition.error_message)
-        for at, offset in left.items():
-            failures[at] = self._not_answered(at, offset)
+        for at in left:
+            former = f"the offset is for a former topic named {at.topic}"
+            is_former = at in self._left_out
+            failures[at] = error_from_code(ErrorCode.UNKNOWN_TOPIC_ID, former) if is_former else lacking(self.api, at)
         return failures
-
-    def _not_answered(self, at: TopicPartition, offset: OffsetAndMetadata) -> OttlaError:
-        if self._is_replaced(at, offset):
-            return error_from_code(ErrorCode.UNKNOWN_TOPIC_ID, f"the offset is for a former topic named {at.topic}")
-        return lacking(self.api, at)
 
     def _is_replaced(self, at: TopicPartition, offset: OffsetAndMetadata) -> bool:
         """Return whether the name of the offset's topic belongs to another topic, as far as this client knows."""

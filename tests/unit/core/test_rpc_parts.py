@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from groups import EveryTopic, id_of
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.admin import transactions
@@ -32,10 +32,10 @@ def test_a_part_is_at_most_half_of_what_the_coordinator_takes() -> None:
 
 def test_parts_hold_all_items_in_order_and_there_is_at_least_one() -> None:
     for count in (0, 1, PARTITIONS_AT_ONCE, PARTITIONS_AT_ONCE + 1):
-        items = range(count)
-        for parts in ([*in_parts(items)], [*commit_in_parts("", items, lambda _: 0)]):
-            assert [item for part in parts for item in part] == list(items)
-            assert len(parts) == 1 + (count > PARTITIONS_AT_ONCE)
+        parts = list(in_parts(range(count)))
+        assert [item for part in parts for item in part] == list(range(count))
+        assert len(parts) == 1 + (count > PARTITIONS_AT_ONCE)
+    assert list(commit_in_parts("g", (), len)) == [[]]
 
 
 def in_parts_of_a_broker(group: str, offsets: Offsets) -> list[Offsets]:
@@ -61,6 +61,8 @@ def in_parts_of_a_broker(group: str, offsets: Offsets) -> list[Offsets]:
     repeats=st.integers(0, 30),
     count=st.integers(1, 400),
 )
+@example(group="g", topic="t", metadata="€" * 60, repeats=30, count=400)
+@example(group="g" * 300, topic="t" * 240, metadata="", repeats=0, count=2_000)
 def test_the_records_of_each_part_are_one_batch(
     split: Callable[[str, Offsets], Iterable[Offsets]],
     group: str,

@@ -96,14 +96,17 @@ def refused(code: ErrorCode) -> Error:
 
 
 def described(
-    *members: DescribeGroupsResponse.DescribedGroupMember, code: ErrorCode = ErrorCode.NONE, message: str | None = None
+    *members: DescribeGroupsResponse.DescribedGroupMember,
+    code: ErrorCode = ErrorCode.NONE,
+    message: str | None = None,
+    protocol_type: str = "consumer",
 ) -> DescribeGroupsResponse:
     group = DescribeGroupsResponse.DescribedGroup(
         error_code=code,
         error_message=message,
         group_id="g",
         group_state="Stable",
-        protocol_type="consumer",
+        protocol_type=protocol_type,
         members=members,
     )
     return DescribeGroupsResponse(groups=[group])
@@ -263,6 +266,9 @@ def test_members_are_told_in_words_where_they_are_consumers(cluster: Cluster, gr
     assert (first.name, first.topics, first.session_timeout) == ("i1", ("t", "u"), 45.0)
     assert first.partitions == (T0, TopicPartition("t", 1))
     assert (second.name, second.topics, second.partitions) == ("m2", (), ())
+    cluster.answer(DESCRIBE_GROUPS, described(member("m1"), protocol_type="connect"))
+    (worker,) = groups.members("g")
+    assert (worker.name, worker.topics, worker.partitions) == ("m1", (), ())
 
 
 def test_lag_is_in_records_and_seconds(cluster: Cluster, groups: Groups) -> None:

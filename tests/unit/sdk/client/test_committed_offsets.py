@@ -116,7 +116,7 @@ def test_a_commit_in_a_transaction_has_the_versions_that_suit_it(version: int, f
 @pytest.mark.parametrize(("committed", "last"), [(commit, 9), (commit_in_transaction, 5)])
 @pytest.mark.parametrize("unknown", [None, b""])
 def test_a_topic_without_a_known_id_is_named(committed: Commit, last: int, unknown: bytes | None) -> None:
-    asked = committed(OFFSETS | {B0: OffsetAndMetadata(6, topic_id=unknown)}, TopicNames())
+    asked = committed(OFFSETS | {B0: OffsetAndMetadata(6, topic_id=unknown)}, names_of(a=ID_A, b=ID_B))
     assert asked.api.versions[-1] == last
     assert [topic.name for topic in sent(asked, last).topics] == ["a", "b"]
 
