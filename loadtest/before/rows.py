@@ -34,7 +34,7 @@ _MANY_RECORDS: Final = 2_000_000
 """For programs that take so little CPU that the kernel's clock, of ten milliseconds, would tell no difference."""
 
 MOST_CPU: Final = 1.05
-"""The maximum ratio of CPU seconds, this commit's to the other's, at the median."""
+"""The maximum of the median ratio of CPU seconds, this commit's to the other's."""
 
 
 @dataclass(frozen=True, slots=True)

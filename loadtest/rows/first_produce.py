@@ -1,4 +1,4 @@
-"""A process that sends one record and ends, as a command or a scheduled job does: its CPU time in seconds."""
+"""Sends one record and ends, as a command or a scheduled job does. Prints the CPU time of the process in seconds."""
 
 from __future__ import annotations
 

@@ -10,13 +10,12 @@ from typing import Any, Final, Self, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.kafka.transport import KafkaTransport
+import ottla
 from ottla_core.errors import OttlaError
 from ottla_core.host_port import HostPort
 from ottla_core.routing import shard_of
 from ottla_core.rpc.aio import AioPeer
 from ottla_proto import group_pb2 as pb
-from ottla_proto.common_pb2 import ShardsRequest
 from ottla_proto.contracts import Group, Method
 from ottla_stack.running import RunningStack
 
@@ -39,7 +38,7 @@ class GroupCalls:
             for service in stack.plan.services()
             if service.name.startswith("group-coordinator-")
         }
-        self._broker: Final = KafkaTransport("group-calls")(stack.bootstrap.split(",")[0])
+        self._admin: Final = ottla.Admin(stack.bootstrap)
         self._peers: Final[dict[str, AioPeer]] = {}
         self._owners: list[str] = []
 
@@ -54,12 +53,11 @@ class GroupCalls:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
-        self._broker.close()
+        self._admin.close()
 
     async def look_up(self) -> bool:
         """Ask who owns what; whether each shard has somebody."""
-        response = await asyncio.to_thread(self._broker.call, Group.SHARDS, ShardsRequest(), timeout=LIMIT_S)
-        shards = sorted(response.shards, key=lambda each: each.shard)
+        shards = await asyncio.to_thread(self._admin.groups.shards, timeout=LIMIT_S)
         self._owners = [self._coordinators.get(f"group-coordinator-{each.coordinator}", "") for each in shards]
         return bool(shards) and all(self._owners)
 

@@ -162,11 +162,13 @@ def _stream(case: Case, peer: KafkaPeer, timeout_s: float) -> Ending:
     is_silent = case.asks == PRODUCE and chance.random() < _SILENT_SHARE
     try:
         stream = peer.open_stream(case.asks, told.on_response, told.on_broken, session)
-        for number in range(1, case.at + 2 + chance.randrange(2)):
-            asked = fetch(chance, session, number) if case.asks == FETCH else EXCHANGES[case.asks](chance)
+        for _ in range(case.at + 1 + chance.randrange(2)):
+            asked = fetch(chance, session) if case.asks == FETCH else EXCHANGES[case.asks](chance)
             if is_silent:
                 asked = produce(chance, acks=0)
-            stream.send(asked, timeout_ms=int(timeout_s * 1000), answered=not is_silent)
+            if not at_once:
+                until = time.monotonic() + timeout_s + _GRACE_S
+            number = stream.send(asked, timeout_ms=int(timeout_s * 1000), answered=not is_silent)
             begun += [number] * (not is_silent)
             if not at_once:
                 _wait(told, begun, until)

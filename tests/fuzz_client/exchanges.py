@@ -152,11 +152,13 @@ def produce(chance: random.Random, *, acks: int = -1) -> Exchange[Any]:
     )
 
 
-def fetch(chance: random.Random, session: BrokerSession, number: int) -> Exchange[Any]:
-    """Return the exchange for the fetch of this number, counted from 1, of a session or, sometimes, of none."""
+def fetch(chance: random.Random, session: BrokerSession) -> Exchange[Any]:
+    """Return the exchange for the next fetch of a session, which it begins if the broker has none. Sometimes the fetch
+    stands alone."""
+    begins = session.id == NO_SESSION
     of = FetchSession(Target(HOST, _some(chance), _some(chance)), 1 if chance.random() < _SESSION_SHARE else NO_SESSION)
-    fetched = Fetch(of, _MOST_BYTES, number=number)
-    if number == 1 or _some(chance):
+    fetched = Fetch(of, _MOST_BYTES, number=1 if begins else 2)
+    if begins or _some(chance):
         fetched.parts.append(FetchPart(Position(AT), _ROUTE, 0, 0, fetched))
     elif _some(chance):
         fetched.forgotten.append(_ID)
@@ -259,7 +261,7 @@ EXCHANGES: Final[Mapping[str, Maker]] = MappingProxyType(
         "client.transaction_requests.initialization": lambda chance: transaction_requests.initialization(
             "tx", 60_000, _PRODUCER if chance.random() < _SAYS_MORE_SHARE else None
         ),
-        FETCH: lambda chance: fetch(chance, BrokerSession(), 1),
+        FETCH: lambda chance: fetch(chance, BrokerSession()),
         "consumer.group.heartbeats.heartbeat": lambda chance: heartbeats.heartbeat("g", _member(chance)),
         "consumer.group.joining.join": lambda chance: joining.join(
             "g", _member(chance), MemberSettings(), {"range": b""}, "why"

@@ -15,7 +15,7 @@ from tests.fuzz_client.exchanges import LEVELS
 from tests.fuzz_client.report import print_summary, summary
 from tests.fuzz_client.run import run
 
-from ottla.client.kafka import call, connection, frames, peer
+from ottla.client.kafka import call, connection, exchange, frames, peer
 from ottla.client.kafka.sasl import plain
 from ottla.client.kafka.sockets import line, network
 from ottla.errors import OttlaError
@@ -57,6 +57,11 @@ def _decode_error_escapes() -> None:
             raise IndexError(str(error)) from None
 
     _replace(call, "response_in", decoded)
+
+
+def _nonsense_escapes() -> None:
+    """Raise what a reader raises if the values of a response make no sense."""
+    _replace(exchange.Exchange, "result", lambda self, response, *_: self._meaning(response, {}))
 
 
 def _deadline_not_kept() -> None:
@@ -128,6 +133,7 @@ PLANTED: Final = MappingProxyType(
     {
         "length-believed": Bug(_length_believed, "growth"),
         "decode-error-escapes": Bug(_decode_error_escapes, "crash"),
+        "nonsense-escapes": Bug(_nonsense_escapes, "crash"),
         "deadline-not-kept": Bug(_deadline_not_kept, "hang"),
         "id-not-checked": Bug(_id_not_checked, "fault"),
         "stranger-not-named": Bug(_stranger_not_named, "fault"),

@@ -19,12 +19,14 @@ from waiting import LIMIT_S, wait_until
 import ottla
 from ottla.client.cluster import ClusterClient as Way
 from ottla.client.coordinators import Coordinators
+from ottla.client.kafka.exchange import Exchange
 from ottla.client.kafka.transport import KafkaTransport
+from ottla.consumer.group.joining import join, sync
 from ottla.errors import ErrorCode
+from ottla.machines.membership import MemberIdentity, MemberSettings
+from ottla_core.kafka.messages import JoinGroupResponse
 from ottla_core.kafka_formats.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicPartition
-from ottla_proto import group_pb2 as pb
-from ottla_proto.contracts import Group
 from ottla_stack.cluster import Cluster
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -57,33 +59,28 @@ def members() -> Iterator[list[Any]]:
         member.close()
 
 
+def join_of(
+    group: str, topic: str, session_timeout_ms: int, member_id: str = "", *, reason: str = ""
+) -> Exchange[JoinGroupResponse]:
+    """The request of a member that reads one topic."""
+    settings = MemberSettings(session_timeout_s=session_timeout_ms / 1000, max_poll_interval_s=60.0)
+    offers = {"range": encode_subscription(Subscription((topic,)))}
+    return join(group, MemberIdentity(member_id), settings, offers, reason)
+
+
 class Silent:
     """A member that makes its calls itself, and says nothing once it has been assigned something."""
 
     def __init__(self, cluster: Cluster, topic: str, group: str, *, session_timeout_ms: int = 6_000) -> None:
         self._way = Way(cluster.bootstrap.split(","), KafkaTransport("silent"))
         coordinators = Coordinators(self._way)
-        asked = pb.JoinRequest(
-            group=group,
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=60_000,
-            protocol_type="consumer",
-            protocols=[pb.Protocol(name="range", metadata=encode_subscription(Subscription((topic,))))],
-            reason="to be silent",
-        )
+        asked = join_of(group, topic, session_timeout_ms, reason="to be silent")
         # The first response has nothing but an id for the new member (KIP-394).
-        at = self._way.connection(coordinators.of(group, timeout=LIMIT_S))
-        self.member_id = at.ask(Group.JOIN, asked, timeout=LIMIT_S).member_id
-        asked.member.member_id = self.member_id
-        joined = coordinators.call(group, Group.JOIN, asked, timeout=LIMIT_S)
-        sync = pb.SyncRequest(
-            group=group,
-            member=pb.Member(member_id=self.member_id),
-            generation=joined.generation,
-            protocol_type="consumer",
-            protocol="range",
-        )
-        coordinators.call(group, Group.SYNC, sync, timeout=LIMIT_S)
+        self.member_id = coordinators.exchange(group, asked, timeout=LIMIT_S).member_id
+        asked = join_of(group, topic, session_timeout_ms, self.member_id, reason="to be silent")
+        joined = coordinators.exchange(group, asked, timeout=LIMIT_S)
+        who = MemberIdentity(self.member_id, joined.generation_id)
+        coordinators.exchange(group, sync(group, who, "range", {}), timeout=LIMIT_S)
 
     def close(self) -> None:
         self._way.close()
@@ -224,17 +221,8 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
     silent = Silent(cluster, topic, group, session_timeout_ms=60_000)
     members.append(silent)
     way = Way(cluster.bootstrap.split(","), KafkaTransport("silent"))
-    again = pb.JoinRequest(
-        group=group,
-        member=pb.Member(member_id=silent.member_id),
-        session_timeout_ms=60_000,
-        rebalance_timeout_ms=60_000,
-        protocol_type="consumer",
-        protocols=[pb.Protocol(name="range", metadata=encode_subscription(Subscription((topic,))))],
-        reason=f"{topic} has 6 partitions, but the last assignment covered 4",
-        client_id="silent",
-    )
-    Coordinators(way).call(group, Group.JOIN, again, timeout=LIMIT_S)
+    reason = f"{topic} has 6 partitions, but the last assignment covered 4"
+    Coordinators(way).exchange(group, join_of(group, topic, 60_000, silent.member_id, reason=reason), timeout=LIMIT_S)
     way.close()
     causes = [e.cause for e in admin.groups.explain(group) if e.kind == "rebalance-began"]
     assert causes[-1] == f"silent asked to join again: {topic} has 6 partitions, but the last assignment covered 4"
@@ -243,15 +231,13 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
 @pytest.mark.story("configs-of-groups-without-effect")
 def test_what_is_set_for_groups_holds_from_then_on(cluster: Cluster, admin: ottla.Admin, topic: str) -> None:
     way = Way(cluster.bootstrap.split(","), KafkaTransport("silent"))
-    asked = pb.JoinRequest(session_timeout_ms=6_000, rebalance_timeout_ms=60_000, protocol_type="consumer")
     names = (f"set-{topic}-{n}" for n in itertools.count())
-    asked.protocols.add(name="range", metadata=encode_subscription(Subscription((topic,))))
 
     def refused() -> bool:
         """Or let into a group of its own."""
-        asked.group = next(names)
+        group = next(names)
         try:
-            Coordinators(way).call(asked.group, Group.JOIN, asked, timeout=LIMIT_S)
+            Coordinators(way).exchange(group, join_of(group, topic, 6_000), timeout=LIMIT_S)
         except ottla.OttlaError as error:
             return error.code == ErrorCode.INVALID_SESSION_TIMEOUT
         return False

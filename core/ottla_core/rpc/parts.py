@@ -30,7 +30,8 @@ def in_parts(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
 def commit_in_parts(
     group: str, offsets: Iterable[_Item], size_bytes: Callable[[_Item], int]
 ) -> Iterator[Sequence[_Item]]:
-    """Yield all offsets to commit in order, at least one part. `size_bytes` is the size of one offset in a request."""
+    """Yield the offsets of a commit in order, in one part or more. `size_bytes` returns the size of one offset in a
+    request."""
     group_bytes = len(group.encode())
     part, left = list[_Item](), _RECORD_BYTES_AT_ONCE
     for offset in offsets:

@@ -33,7 +33,7 @@ _SPEAKS_CLASSIC: Final = 0
 
 
 def listing(states: Sequence[str]) -> Exchange[Listing[GroupSummary]]:
-    """Return the exchange that lists the groups of one broker, or those in some states."""
+    """Return the exchange that lists the groups of one broker: all of them, or those in some states."""
 
     def read(response: ListGroupsResponse) -> Listing[GroupSummary]:
         return Listing([_summary(group) for group in response.groups], response.shards, response.shard_count)
@@ -81,7 +81,7 @@ def _classic_member(member: DescribeGroupsResponse.DescribedGroupMember, is_cons
             topics = tuple(sorted(decode_subscription(member.member_metadata).topics))
             partitions = tuple(sorted(decode_assignment(member.member_assignment).partitions))
         except OttlaError:
-            pass  # the bytes mean something only to the members; everything else is returned all the same
+            pass  # only the members understand these bytes; everything else is returned nevertheless
     return GroupMember(
         member.member_id,
         member.group_instance_id,

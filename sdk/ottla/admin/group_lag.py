@@ -11,7 +11,7 @@ from ottla_proto.contracts import Group
 
 
 def lag(group: str, now_ms: int) -> Exchange[GroupLag]:
-    """Return the exchange that asks for the lag of a group. Ages are counted up to `now_ms`."""
+    """Return the exchange that asks for the lag of a group. Ages are counted up to `now_ms`, in ms since 1970."""
 
     def read(response: pb.LagResponse) -> GroupLag:
         return GroupLag(group, tuple(_partition_lag(partition, now_ms) for partition in response.partitions))

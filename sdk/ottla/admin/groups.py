@@ -52,7 +52,7 @@ _NEAREST_S: Final = 2.0
 """How long to wait for the names of other groups, if a group does not exist."""
 
 _NO_MEMBER: Final = MemberIdentity()
-"""Who makes a commit that comes from no member."""
+"""The identity in a commit that comes from no member of the group."""
 
 _BY_ADMIN: Final = "removed by an administrator"
 
@@ -363,7 +363,7 @@ def member_in(group: GroupInfo, name: str) -> GroupMember:
 
 
 def by_partition(offsets: Offsets) -> dict[TopicPartition, int]:
-    """Return the offsets in the order of their partitions. Kafka's coordinators list them in no order."""
+    """Return the offsets in the order of their partitions. Kafka's coordinators list them in any order."""
     return {partition: offsets[partition].offset for partition in sorted(offsets)}
 
 

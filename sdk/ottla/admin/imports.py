@@ -1,4 +1,4 @@
-"""The exchanges that append batches of another log, which brokers of ottla take."""
+"""The exchanges that append batches of another log. Only brokers of ottla serve them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ottla_proto.contracts import ClientCalls
 def import_of(
     partition: PartitionId, records: bytes, *, expected_offset: int, log_start_offset: int, timeout_ms: int
 ) -> Exchange[int]:
-    """Return the exchange that appends whole batches at the offsets that they have. It returns the offset after
-    them."""
+    """Return the exchange that appends whole batches at the offsets that they have. Its result is the offset after the
+    last record."""
     request = pb.ImportRecordsRequest(
         topic_id=partition.topic_id,
         partition=partition.partition,
@@ -29,9 +29,10 @@ def import_of(
 
 
 def import_of_nothing() -> Exchange[None]:
-    """Return the exchange that a broker answers if it serves imports. It changes nothing, because it names no topic.
+    """Return the exchange that finds out whether a broker serves imports. It names no topic, so it changes nothing.
 
-    The error that there is no such topic is the answer of a broker that does.
+    A broker that serves imports responds that there is no such topic, and this error is ignored. Raises
+    UNSUPPORTED_VERSION if the broker does not serve them.
     """
 
     def build(terms: Terms) -> OttlaCallRequest:

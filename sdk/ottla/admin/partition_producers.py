@@ -20,8 +20,7 @@ from ottla_core.model import TopicPartition
 
 
 class PartitionProducers(NamedTuple):
-    """What a leader knows of a partition. Kafka's brokers do not say how far readers may read: there, both offsets are
-    -1."""
+    """What a leader knows of a partition. Kafka's brokers send no offsets with the producers, so both are -1 there."""
 
     producers: tuple[ActiveProducer, ...]
     high_watermark: int
@@ -29,8 +28,8 @@ class PartitionProducers(NamedTuple):
 
 
 def description(topic: str, numbers: Sequence[int], *, open_only: bool) -> Exchange[dict[int, PartitionProducers]]:
-    """Return the exchange that asks a leader for the producers of some partitions; with `open_only`, for those with an
-    open transaction."""
+    """Return the exchange that asks a leader for the producers of some partitions. With `open_only`, its result has
+    only producers with an open transaction."""
     asked = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=list(numbers))
 
     def read(response: DescribeProducersResponse) -> dict[int, PartitionProducers]:
@@ -62,8 +61,8 @@ def _known(
 
 
 def abort_marker(at: TopicPartition, producer: ActiveProducer) -> Exchange[None]:
-    """Return the exchange that writes an abort marker to a partition, with the producer's own epoch, as before
-    transactions v2, and with the coordinator epoch that the partition knows."""
+    """Return the exchange that writes an abort marker to a partition. The marker has the producer's own epoch, as
+    before version 2 of transactions (KIP-890), and the coordinator epoch that the partition knows."""
     in_topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=at.topic, partition_indexes=[at.partition])
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
         producer_id=producer.producer_id,

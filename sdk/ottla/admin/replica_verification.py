@@ -34,7 +34,7 @@ _FETCH_BYTES: Final = 1 << 20
 _RECONNECTS: Final = 4
 _LONGEST_PAUSE_S: Final = 0.4
 _NAMES_BEFORE: Final = 13
-"""Before this version a fetch names topics by their names."""
+"""Before this version of Fetch, a request has the names of topics and not their ids (KIP-516)."""
 _READ_COMMITTED: Final = 1
 
 _Response: TypeAlias = FetchResponse.PartitionData
@@ -125,7 +125,7 @@ def _enter(comparison: Comparison, broker: int, response: _Response) -> None:
     """Enter a response. Raises the error in it, unless the log merely begins later by now."""
     if not response.error_code:
         aborted = response.aborted_transactions or ()
-        fetched = bytes(response.records or b"")  # Kafka's protocol brings a view
+        fetched = bytes(response.records or b"")  # it may be a view of the response
         records = fetched
         if aborted:
             records = without_aborted(

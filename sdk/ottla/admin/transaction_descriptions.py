@@ -73,7 +73,7 @@ def description(transactional_id: str) -> Exchange[TransactionInfo]:
 
 
 def descriptions(transactional_ids: Sequence[str]) -> Exchange[Mapping[str, TransactionInfo | None]]:
-    """Return the exchange that describes several ids. An id that does not exist has no description."""
+    """Return the exchange that describes several ids. The description of an id that does not exist is None."""
 
     def read(described: Sequence[DescribedTransaction]) -> Mapping[str, TransactionInfo | None]:
         found: dict[str, TransactionInfo | None] = {}

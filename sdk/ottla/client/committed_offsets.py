@@ -30,16 +30,16 @@ from ottla_core.model import TopicPartition
 from ottla_core.rpc.parts import commit_in_parts
 
 Failures: TypeAlias = dict[TopicPartition, OttlaError]
-"""Why offsets were not committed."""
+"""The error of each partition whose offset was not committed."""
 
 _COMMITTED_BY_ID_FROM: Final = 10
 _COMMITTED_IN_TRANSACTION_BY_ID_FROM: Final = 6
 _FETCHED_BY_ID_FROM: Final = 10
 _SEVERAL_GROUPS_FROM: Final = 8
-"""From this version on a request has several groups (KIP-709)."""
+"""From this version of OffsetFetch on, a request can have several groups (KIP-709)."""
 _NO_EPOCH: Final = -1
 _FIXED_BYTES: Final = 64
-"""An upper bound of what an offset takes in a request, besides its topic and its metadata."""
+"""An upper bound of the bytes that an offset takes in a request, besides its topic and its metadata."""
 
 _OF_THE_GROUP: Final = frozenset(
     {
@@ -67,7 +67,7 @@ class Transaction(NamedTuple):
 
 
 def in_parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
-    """Yield all offsets in parts, each of which one request can commit."""
+    """Yield the offsets in parts that are small enough for one request each."""
 
     def size_bytes(item: tuple[TopicPartition, OffsetAndMetadata]) -> int:
         return len(item[0].topic.encode()) + len(item[1].metadata.encode()) + _FIXED_BYTES
@@ -76,10 +76,10 @@ def in_parts(group: str, offsets: Offsets) -> Iterator[Offsets]:
 
 
 def commit(group: str, member: MemberIdentity, offsets: Offsets, names: TopicNames) -> Exchange[Failures]:
-    """Return the exchange that commits offsets, each in the topic with its `topic_id`. Without an id that is whichever
-    topic has the name at the moment.
+    """Return the exchange that commits offsets. Each is for the topic with its `topic_id`, or, without an id, for the
+    topic that has the name at the moment.
 
-    An error about the group is raised. Others are the failures of their partitions.
+    Raises an error about the group. Any other error is the failure of its partition.
     """
     whole = _Commit(offsets, names, OFFSET_COMMIT, _COMMITTED_BY_ID_FROM)
 
@@ -101,7 +101,10 @@ def commit(group: str, member: MemberIdentity, offsets: Offsets, names: TopicNam
 def commit_in_transaction(
     group: str, member: MemberIdentity, offsets: Offsets, names: TopicNames, transaction: Transaction
 ) -> Exchange[Failures]:
-    """Return the exchange that commits offsets which count once the transaction is committed. Raises like `commit`."""
+    """Return the exchange that commits offsets in a transaction. They count once it is committed.
+
+    Raises like `commit`.
+    """
     api = suited(TXN_OFFSET_COMMIT, transaction.producer.version)
     whole = _Commit(offsets, names, api, _COMMITTED_IN_TRANSACTION_BY_ID_FROM)
     producer = transaction.producer.producer
@@ -127,8 +130,8 @@ def commit_in_transaction(
 class _Commit:
     """The offsets of one commit.
 
-    A request by name would commit offsets of a former topic in the topic that has its name now. So these offsets are
-    left out, and fail with UNKNOWN_TOPIC_ID.
+    A request by name would commit the offsets of a former topic for the topic that has its name now. So these offsets
+    are left out, and fail with UNKNOWN_TOPIC_ID.
     """
 
     def __init__(self, offsets: Offsets, names: TopicNames, api: AnyApi, by_id_from: int) -> None:
@@ -224,9 +227,11 @@ def fetch(
 ) -> Exchange[Offsets]:
     """Return the exchange that fetches the committed offsets of some partitions, or of all (None).
 
-    Partitions without a committed offset are left out. If the request has ids, so are offsets of an earlier topic of
-    the same name, and `topic_id` is that of the topic. Otherwise `topic_id` is None. With `require_stable`, an offset
-    of an open transaction is an error, after which the caller tries again (KIP-447).
+    Partitions without a committed offset are left out. If the request has ids, offsets of an earlier topic with that
+    name are left out, too, and each offset has the `topic_id` of its topic. Otherwise `topic_id` is None.
+
+    Raises the error of the group or of a partition. With `require_stable`, that is UNSTABLE_OFFSET_COMMIT while an open
+    transaction has an offset of the partition. Then the caller tries again (KIP-447).
     """
     numbers = grouped((partition.topic, partition.partition) for partition in partitions or ())
     ids = {name: names.id_of(name) for name in numbers}

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch for many partitions: whether a log still has what was read of it (KIP-320)."""
+"""OffsetForLeaderEpoch for many partitions: whether a log still has the records that were read from it (KIP-320)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONSUMER: Final = -1
 
 
 class EpochEnd(NamedTuple):
-    """A leader's answer for one partition: the epoch, and the offset at which it ends, or an error."""
+    """A leader's result for one partition: the epoch, and the offset at which it ends, or an error."""
 
     leader_epoch: int = NO_EPOCH
     end_offset: int = -1
@@ -31,7 +31,7 @@ class EpochEnd(NamedTuple):
 def search(names: TopicNames, epochs: Sequence[tuple[Route, int]]) -> Exchange[Mapping[PartitionId, EpochEnd]]:
     """Return the exchange that asks one leader where the epochs of these partitions end in its log.
 
-    Each partition has an answer. Raises UNKNOWN_TOPIC_ID if the topic of a route is not known any more.
+    Each partition has a result. Raises UNKNOWN_TOPIC_ID if the topic of a route is not known any more.
     """
     by_topic = grouped((names.name_of(route.partition_id.topic_id), (route, epoch)) for route, epoch in epochs)
     ids = {name: routes[0][0].partition_id.topic_id for name, routes in by_topic.items()}

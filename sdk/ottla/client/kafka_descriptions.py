@@ -38,7 +38,7 @@ class EligibleLeaders(NamedTuple):
 
 
 class DescribedBroker(NamedTuple):
-    """A broker. Brokers of ottla also say their listeners, their epoch and whether their disk takes no appends."""
+    """A broker. Brokers of ottla also send their listeners, their epoch, and whether their disk takes no appends."""
 
     id: int
     address: str
@@ -153,8 +153,8 @@ def _address(broker: DescribeClusterResponse.DescribeClusterBroker) -> str:
 
 
 def _controller(response: DescribeClusterResponse) -> tuple[int, str, int]:
-    """Return the id, the address and the epoch of the controller that a broker of ottla names, or else of the broker
-    that is a controller to clients."""
+    """Return the id, the address and the epoch of the elected controller, which brokers of ottla name. Kafka's brokers
+    name a broker that forwards to it, whose epoch is -1."""
     if (elected := response.controller) is not None:
         return (elected.id, elected.address, elected.epoch) if elected.id != _NO_CONTROLLER else _NOBODY
     for broker in response.brokers:

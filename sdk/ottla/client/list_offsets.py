@@ -27,8 +27,8 @@ from ottla_core.rpc.retry import Backoff
 TRY_S: Final = 3.0
 """How long to wait for a leader before looking up the leaders again."""
 _LOCAL_FROM: Final = 8
-"""Version 8 knows the timestamp for the first record on the broker's own disk (KIP-405). Earlier brokers have no other
-records."""
+"""From this version of ListOffsets on, a timestamp stands for the first record on the broker's own disk (KIP-405).
+Earlier brokers have no other records."""
 _CONSUMER: Final = -1
 _READ_COMMITTED: Final = 1
 
@@ -153,7 +153,7 @@ def search(
 ) -> Exchange[Mapping[TopicPartition, OffsetAndTimestamp | OttlaError | None]]:
     """Return the exchange that asks a leader for the offsets of partitions at some timestamps.
 
-    Each partition has an answer of its own, which may be an error, or None if no record is that recent. Raises
+    Each partition has a result of its own, which may be an error, or None if no record is that recent. Raises
     UNKNOWN_TOPIC_ID if the topic of a route is not known any more.
     """
     by_topic = grouped((names.name_of(route.partition_id.topic_id), at) for at, route in routes.items())

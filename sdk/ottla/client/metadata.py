@@ -20,8 +20,8 @@ from ottla_core.model import TopicId
 def metadata(topics: Iterable[str], names: TopicNames, *, all_topics: bool = False) -> Exchange[ClusterView]:
     """Return the exchange that asks for the cluster, with some topics or with all.
 
-    `names` learn the topics in the response. A topic that they doubt has the error LEADER_NOT_AVAILABLE in the view:
-    the broker lags, and soon it names the topic that this client knows.
+    `names` learns the topics in the response. A topic that it doubts has the error LEADER_NOT_AVAILABLE in the view,
+    because the broker lags, and will soon name the topic that this client knows.
     """
     named = None if all_topics else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
@@ -41,7 +41,7 @@ def metadata(topics: Iterable[str], names: TopicNames, *, all_topics: bool = Fal
 
 
 def _learned(topic: MetadataResponse.MetadataResponseTopic, names: TopicNames) -> TopicView:
-    """Return a topic of a response, which `names` have learned, or have forgotten if it does not exist."""
+    """Return the view of a topic in a response. `names` learns it, or forgets its name if the topic does not exist."""
     name = topic.name or ""
     code, reason = topic.error_code, ""
     partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)

@@ -1,7 +1,7 @@
 """Finds the coordinators of groups and transactional ids, which any broker names.
 
-The request for that is Kafka's FindCoordinator. In a cluster of ottla the answer names a broker, which forwards to the
-coordinator.
+The request for that is Kafka's FindCoordinator. In a cluster of ottla the response names a broker, which forwards to
+the coordinator.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Listing(NamedTuple, Generic[T]):
-    """What one broker lists, and the shards that it covers, of `shard_count`. Kafka's brokers name no shards."""
+    """What one broker lists, and which of the `shard_count` shards it covers. Kafka's brokers name no shards."""
 
     found: Sequence[T]
     shards: Collection[int]

@@ -1,9 +1,9 @@
-"""One long-lived stream per broker (and lane) for one API. Each request is sent with a context, and returns with it
-once.
+"""Long-lived streams for one API, one for each broker and lane. Each request is sent with a context, and its outcome is
+reported once, with that context.
 
-Once means that it is answered, or fails because the stream broke, was closed, or did not answer in time. A request
-without a response within its timeout breaks its stream, as Kafka's clients close the connection: whatever hangs there
-is not waited for, and the next request opens another stream.
+The outcome is a response, or the error that the stream broke, was closed, or had no response in time. A request without
+a response within its timeout breaks its stream, as Kafka's clients close the connection. Whatever hangs there is not
+waited for, and the next request opens another stream.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class BrokerStreams(Generic[T, Context]):
         lane: Hashable = None,
     ) -> bool:
         """Send the request that `asked` returns for the stream's fetch session. Return False if that failed at once;
-        then `on_failed` has been called."""
+        then `on_failed` has been called. `timeout` is in seconds."""
         try:
             self._stream_to((address, lane)).send(asked, context, timeout, answered)
         except OttlaError as error:

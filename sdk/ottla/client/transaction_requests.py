@@ -3,7 +3,7 @@
 From some version of an API on, a broker concludes from a request that the producer's transactions have version 2
 (KIP-890). A client may use such a version only if the cluster has finalized 2 as its feature `transaction.version`. All
 requests of a transaction have to agree. A cluster may be upgraded while a transaction is open. So the producer gets the
-version together with its epoch, and each of its requests is of that version.
+version together with its epoch, and each of its requests suits that version.
 """
 
 from __future__ import annotations
@@ -49,12 +49,16 @@ _PRODUCER_FROM: Final = 3
 
 
 def suited(api: Api[Request, Response], transaction_version: int) -> Api[Request, Response]:
-    """Return the API with those versions that suit a producer's transactions."""
+    """Return the API with only the versions that suit a producer's transactions."""
     return api.before(api.transactions_v2_from) if transaction_version == TRANSACTIONS_V1 else api
 
 
 def initialization(transactional_id: str, timeout_ms: int, producer: ProducerEpoch | None = None) -> Exchange[Assigned]:
-    """Return the exchange that asks for a new epoch. `producer` is the identity that the producer has so far."""
+    """Return the exchange that asks for a new epoch. `timeout_ms` is the timeout of the producer's transactions.
+
+    `producer` is the identity that the producer has so far. Brokers before Kafka 2.5 do not take it
+    (UNSUPPORTED_VERSION).
+    """
 
     def build(terms: Terms) -> InitProducerIdRequest:
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
@@ -101,7 +105,7 @@ def addition_of_partitions(
             for result in topic.results_by_partition
         }
         failed = [(at, code) for at in partitions if (code := codes.get(at))]
-        # Partitions without a fault are not attempted because of the others.
+        # The partitions with OPERATION_NOT_ATTEMPTED only failed because of the others.
         failed.sort(key=lambda each: each[1] == ErrorCode.OPERATION_NOT_ATTEMPTED)
         for at, code in failed[:1]:
             is_of_topic = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -143,8 +147,7 @@ def end(transactional_id: str, current: Assigned, *, committed: bool) -> Exchang
 
 
 def description(transactional_ids: Sequence[str], read: Callable[[Sequence[DescribedTransaction]], T]) -> Exchange[T]:
-    """Return the exchange that asks for the last transaction of each of some ids. Each description has an error of its
-    own.
+    """Return the exchange that asks for the last transaction of each id. Each description has an error of its own.
 
     Brokers of ottla add whether a transaction is prepared, and what has happened to an id, in private fields.
     """

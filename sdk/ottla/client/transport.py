@@ -48,7 +48,10 @@ class Connection(Protocol):
         session: BrokerSession | None = None,
     ) -> Stream:
         """Open a stream. Both callbacks run on a thread of its own; `on_broken` runs once, last, with open requests.
-        At its end, the broker is told to end the `session`. Raises OttlaError if the address failed a moment ago."""
+        When the stream is closed, it asks the broker to end the `session`.
+
+        Raises OttlaError if the address failed a moment ago.
+        """
         ...
 
     def close(self) -> None:

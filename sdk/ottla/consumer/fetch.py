@@ -1,6 +1,6 @@
 """The exchange that fetches records, and what its response means.
 
-The records stay in the frame in which they came, and are not copied.
+Records stay in the frame of their response, unless they are less than half of it. Then they are copied.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FetchOptions:
 
 
 class Fetched(NamedTuple):
-    """What a response to a fetch means. `in_session`: the broker keeps the session of the fetch."""
+    """What a response to a fetch means. `in_session` says whether the broker keeps the fetch's session."""
 
     partitions: dict[PartitionId, PartitionData]
     leaders: list[NamedLeader]
@@ -136,7 +136,7 @@ def _data(data: FetchResponse.PartitionData, *, read_committed: bool) -> Partiti
 
 
 def _kept(records: Buffer | None) -> Buffer:
-    """Return the records: as they are, if they take enough of their frame, and otherwise as a copy.
+    """Return the records as they are if they take enough of their frame, and otherwise a copy of them.
 
     A consumer keeps records until they are read, and counts their own bytes alone.
     """

@@ -20,7 +20,7 @@ NO_SESSION: Final = 0
 _BEGINS: Final = 0
 _STANDS_ALONE: Final = -1
 FINAL_EPOCH: Final = -1
-"""With this epoch, a request ends the session that it names. Without a session, it stands alone."""
+"""A request with this epoch ends the session that it names. If it names none, it stands alone."""
 _MAX_EPOCH: Final = 2**31 - 1
 _IS_OVER: Final = frozenset(
     {
@@ -45,9 +45,9 @@ class SessionRequest(NamedTuple):
 
 
 class BrokerSession:
-    """The session of one stream to a broker, one after the other.
+    """The fetch session of one stream to a broker. When a session is over, the next one takes its place.
 
-    `is_beginning` says whether a session may exist whose id has not come yet. `topic_ids` has the ids of topics that
+    `is_beginning` says whether a session may exist whose id is not known yet. `topic_ids` has the ids of topics that
     were requested by name.
     """
 
@@ -60,7 +60,7 @@ class BrokerSession:
         self._answered: Final[dict[PartitionId, None]] = {}
         """The partitions that the broker still counts as requested, but the client does not."""
         self._last: SessionRequest | None = None
-        """The last request. An earlier one, which nobody waits for any longer, changes nothing when it is answered."""
+        """The last request. The client waits for no earlier one, so the response to an earlier one changes nothing."""
 
     @property
     def may_exist(self) -> bool:
@@ -80,7 +80,7 @@ class BrokerSession:
         # wire, and after the response the client begins another one.
         stands_alone = own_id == NO_SESSION or own_id != self._own_id
         if not stands_alone and not begins:
-            # A partition must not be in both lists: a broker would forget what it has just been told.
+            # A partition must not be in both lists: a broker would forget the partition that was just requested.
             forgotten = [each for each in dict.fromkeys([*self._answered, *withdrawn]) if each not in named]
         self._answered.clear()
         # With the first epoch, the id names the former session, which the broker then ends.
@@ -91,8 +91,8 @@ class BrokerSession:
     def on_response(
         self, request: SessionRequest, code: int, session_id: int, answered: Iterable[PartitionId]
     ) -> SessionResult:
-        """Note the response to a request, which has an error's code or names its session. `answered` are the partitions
-        whose request has ended for the client."""
+        """Note the response to a request. It has the code of an error, or names its session. `answered` are the
+        partitions whose request has ended for the client."""
         if request.stands_alone or self._last is not request:
             return SessionResult(is_good=not code, in_session=False)
         began, self.is_beginning = self._epoch == _BEGINS, False
@@ -100,7 +100,7 @@ class BrokerSession:
         if not code or code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self.id = session_id
         if code:
-            # Without a session the client requests everything again in another one.
+            # If no session is left, the client requests everything again in another one.
             return SessionResult(is_good=code in _IS_OVER and not began, in_session=False)
         self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1
         if self.id == NO_SESSION:
@@ -110,7 +110,10 @@ class BrokerSession:
 
 
 class SessionResult(NamedTuple):
-    """Whether the response to a request is no error of the whole request, and whether it belongs to a session."""
+    """Whether a response has no error of the whole request that has to be raised, and whether it belongs to a session.
+
+    If a session is over, the error that says it is not raised, except in response to the first request.
+    """
 
     is_good: bool
     in_session: bool

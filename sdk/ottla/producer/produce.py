@@ -34,9 +34,10 @@ def exchange_of(
     transactional_id: str | None,
     transaction_version: int,
 ) -> Exchange[ProduceResult]:
-    """Return the exchange for batches, of which there is at most one for each partition. It is sent at most once.
+    """Return the exchange that sends batches, at most one for each partition. It is sent at most once.
 
-    The response is read by the names that the client knows now. Another broker may make it forget one meanwhile.
+    The response is read by the names that the client knows at the time of the request, because Metadata from another
+    broker may make it forget a name meanwhile.
     """
     by_id = grouped(
         (at.topic_id, ProduceRequest.PartitionProduceData(index=at.partition, records=records))
@@ -50,7 +51,7 @@ def exchange_of(
             topics = [ProduceRequest.TopicProduceData(name=known[id_], partition_data=by_id[id_]) for id_ in by_id]
         else:
             topics = [ProduceRequest.TopicProduceData(topic_id=id_, partition_data=by_id[id_]) for id_ in by_id]
-        by_id.clear()  # the frame has the records from now on
+        by_id.clear()  # from now on the records are in the frame alone
         return ProduceRequest(
             transactional_id=transactional_id, acks=acks, timeout_ms=terms.timeout_ms, topic_data=topics
         )

@@ -1,4 +1,4 @@
-"""Gets producer ids for one producer in the background, from whichever broker answers (InitProducerId)."""
+"""Gets producer ids for one producer in the background, from the first broker that answers (InitProducerId)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ProducerIdSource:
 
 
 def new_producer_id() -> Exchange[int]:
-    """Return the exchange that asks for a producer id without a transactional id. Any broker has some."""
+    """Return the exchange that asks for a producer id without a transactional id. Any broker can give one."""
     return Exchange(
         INIT_PRODUCER_ID,
         lambda terms: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=terms.timeout_ms),

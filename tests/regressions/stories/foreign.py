@@ -22,7 +22,7 @@ def _before_it_is_hidden(original, self, challenge):
 
 
 def _by_the_names_of_now(original, names, topic_ids):
-    class OfNow(dict):
+    class OfNow(dict[bytes, str]):
         def items(self):
             return original(names, topic_ids).items()
 

@@ -155,8 +155,8 @@ def test_a_stream_produces_records_and_fetches_in_a_session() -> None:
     sessions: set[tuple[int, int, bool, bool]] = set()
     for seed in range(100):
         chance, session = random.Random(seed), BrokerSession()
-        for number in (1, 2, 3):
-            asked = fetch(chance, session, number)
+        for _ in range(3):
+            asked = fetch(chance, session)
             sent = cast(FetchRequest, asked.builder(1_000)(17))
             asked.result(FetchResponse(session_id=6), ADDRESS)
             sessions.add((sent.session_id, sent.session_epoch, bool(sent.topics), bool(sent.forgotten_topics_data)))

@@ -1,6 +1,7 @@
 """A request and how its response is read: the form in which modules ask brokers (docs/design/sdk-transport.md).
 
-Both directions are pure functions of the module that asks. A connection does the rest (`ottla.client.kafka.peer`).
+Both directions are functions without IO, in the module that asks. A connection does the rest
+(`ottla.client.kafka.peer`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 Features = Mapping[str, int]
-"""The finalized features of a cluster."""
+"""The finalized features of a cluster: their levels, by name."""
 NO_FEATURES: Final[Features] = MappingProxyType({})
 NONSENSE: Final = "the broker's response makes no sense"
 
@@ -77,8 +78,10 @@ class Exchange(Generic[T]):
         self._takes_errors: Final = takes_errors
 
     def then(self, judge: Callable[[T], U]) -> Exchange[U]:
-        """Return this exchange, whose response means what `judge` makes of its present meaning. It may raise
-        OttlaError."""
+        """Return an exchange whose response means what `judge` returns for its meaning in this exchange.
+
+        `judge` may raise OttlaError.
+        """
 
         def read(response: Any, features: Features) -> U:
             return judge(self._read(response, features))
@@ -104,7 +107,7 @@ class Exchange(Generic[T]):
 
     @property
     def with_errors(self) -> Exchange[Outcome[T]]:
-        """This exchange, which returns the error that a response has instead of raising it."""
+        """An exchange that returns the error of a response as an `Outcome`, instead of raising it."""
 
         def read(response: Any, features: Features) -> Outcome[T]:
             try:
@@ -127,5 +130,5 @@ def raise_failed(part: Part) -> None:
 
 
 def lacking(api: AnyApi, part: object) -> OttlaError:
-    """Return the error for a response that lacks a part that was asked for."""
+    """Return the error for a response that lacks a part that was requested."""
     return error_from_code(ErrorCode.NETWORK_EXCEPTION, f"the response to {api.name} lacks {part}")

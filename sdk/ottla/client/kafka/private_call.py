@@ -1,6 +1,6 @@
 """Calls that Kafka's messages can't express, in the private API of ottla's brokers (docs/adr/0028).
 
-A broker passes the call on to whichever service has the method. Kafka's brokers, which lack the API, answer
+A broker passes the call on to the service that has the method. Kafka's brokers lack the API, so a call fails there with
 UNSUPPORTED_VERSION.
 """
 

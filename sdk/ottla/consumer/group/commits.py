@@ -146,7 +146,7 @@ class Commits:
         while True:
             try:
                 if is_unknown:
-                    # A request has the topic ids that this client knows. So a topic was created again, or the
+                    # A request has the topic ids that this client knows. So a topic was recreated, or the
                     # coordinator does not know a new one yet.
                     self._cluster.fetch_metadata(dict.fromkeys(p.topic for p in partitions), timeout=TRY_S)
                 names = self._cluster.names
@@ -268,7 +268,8 @@ class Commits:
     def _send(
         self, who: MemberIdentity, offsets: Offsets, commit: Callable[[Offsets], Exchange[Failures]] | None = None
     ) -> Failures:
-        """Return why each partition whose offset was not committed failed. The default of `commit` is a usual one."""
+        """Return the errors of the partitions whose offsets were not committed. `commit` returns the exchange for a part
+        of the offsets; by default, it is a usual commit."""
         if who.generation == NO_GENERATION:
             error = OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "the consumer is not in the group at the moment")
             return dict.fromkeys(offsets, error)

@@ -28,7 +28,7 @@ from ottla_core.plural import counted
 logger = logging.getLogger("ottla.group")
 
 _REASON_FROM: Final = 8
-"""From this version on a member says why it joins, in so many characters (KIP-800)."""
+"""From this version of JoinGroup on, a member says why it joins (KIP-800)."""
 _REASON_CHARS: Final = 255
 _NAMES_PROTOCOL_FROM: Final = 5
 """From this version on SyncGroup repeats the protocol on which the members have agreed (KIP-559)."""
@@ -193,8 +193,8 @@ def _assigned_counts(group: DescribedGroup) -> Counter[str]:
 def join(
     group: str, who: MemberIdentity, settings: MemberSettings, offers: Mapping[str, bytes], reason: str
 ) -> Exchange[JoinGroupResponse]:
-    """Return the exchange that waits until all members have joined. The leader gets the `offers` of all of them: each
-    member's subscription in the form of each of its assignors.
+    """Return the exchange by which a member joins. The response comes once all members have joined. `offers` has the
+    member's subscription in the form of each of its assignors, and the leader gets the subscriptions of all members.
 
     A new member gets its id together with MEMBER_ID_REQUIRED, and joins again with that id (KIP-394).
     """
@@ -221,7 +221,10 @@ def join(
 
 
 def sync(group: str, who: MemberIdentity, protocol: str, assignments: Mapping[str, bytes]) -> Exchange[bytes]:
-    """Return the exchange that waits until the leader has assigned. It returns the member's own assignment."""
+    """Return the exchange that waits for the leader's assignments. Its response means the member's own one, encoded.
+
+    If the member is the leader, `assignments` has the assignment of each member, by member id.
+    """
 
     def build(terms: Terms) -> SyncGroupRequest:
         names_protocol = terms.version >= _NAMES_PROTOCOL_FROM

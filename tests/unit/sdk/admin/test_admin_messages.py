@@ -278,7 +278,7 @@ def test_records_of_a_topic_that_was_recreated_are_not_deleted() -> None:
     admin.topics.list()
     admin._cluster.names.learn(b"c" * 16, "a")
     with pytest.raises(OttlaError) as caught:
-        deletion_of_records(admin._cluster.names, brokers.topic_id("a"), {0: 7}).builder(1.0)(2)
+        deletion_of_records(admin._cluster.names, brokers.topic_id("a"), {0: 7}).builder(1_000)(2)
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
     assert brokers.requests(DeleteRecordsRequest) == []
 
@@ -315,7 +315,7 @@ def test_directories_have_the_sizes_of_what_is_in_them(version: int) -> None:
 
 
 def test_only_the_replicas_of_the_request_are_described() -> None:
-    request: Any = described_log_dirs([TopicPartition("b", 0), TopicPartition("b", 2)]).builder(1.0)(4)
+    request: Any = described_log_dirs([TopicPartition("b", 0), TopicPartition("b", 2)]).builder(1_000)(4)
     assert [(topic.topic, topic.partitions) for topic in request.topics] == [("b", [0, 2])]
 
 
