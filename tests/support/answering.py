@@ -19,7 +19,7 @@ class AnsweringBrokers:
     """Brokers b0:1, b1:1, … with `topics` (name → partitions, each led by broker 0).
 
     `answers` has a response, an error or a function of the request, by the name of the API. The answers in a list come
-    one after another, the last one again and again. A dict has an answer for each address. `asked` has each request
+    one after another, and the last one is repeated. A dict has an answer for each address. `asked` has each request
     with its address and its version. `versions` has the highest version that the brokers serve, by the name of the API.
     `coordinators` has the address of each name's coordinator, or an error. Other names have none at the moment.
     """
@@ -102,7 +102,7 @@ class AnsweringBrokers:
         )
 
     def found(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """The coordinators of the names in a request."""
+        """Return the coordinators of the names in a request."""
 
         def place(name: str) -> dict[str, Any]:
             known = self.coordinators.get(name, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -42,7 +42,7 @@ def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = 
 
 
 class Fetched(NamedTuple):
-    """What a response to a fetch has of one partition."""
+    """The data of one partition in a response to a fetch."""
 
     records: bytes
     error_code: int
@@ -107,7 +107,7 @@ class Wire:
     def list_offset(
         self, topic_id: bytes, timestamp_ms: int, partition: int = 0
     ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
-        """What the broker says of one partition. A topic that it does not know has an empty name."""
+        """Return the response for one partition. The request has an empty name if the topic is unknown."""
         self.peer.exchange(metadata((), self._names, all_topics=True), timeout=LIMIT_S)
         wanted = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp_ms)
         name = self._names.known([topic_id]).get(topic_id, "")

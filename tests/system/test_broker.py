@@ -228,7 +228,7 @@ def test_a_topic_created_again_is_another(wire: Wire) -> None:
     (deleted,) = wire.administer(topics.deletion([name]))
     assert deleted.error_code == 0
     parked = wire.fetch_response()[0]
-    assert parked.error_code == ErrorCode.UNKNOWN_TOPIC_ID, "who waits for a deleted partition is told"
+    assert parked.error_code == ErrorCode.UNKNOWN_TOPIC_ID, "a fetch that waits for the deleted topic ends"
     new = wire.create_topic(name)
     assert new != old
     assert wire.fetch(new, 0, min_bytes=0).records == b""

@@ -124,7 +124,7 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
 
 
 class Known(NamedTuple):
-    """What brokers say to clients of ottla: of topic t and its partition, of brokers, and of the controller."""
+    """What brokers of ottla report to its clients about topic t, its partition, the brokers and the controller."""
 
     topic_id: bytes
     partition: PartitionView

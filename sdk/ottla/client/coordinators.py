@@ -84,8 +84,8 @@ class Coordinators:
     def change(self, name: str, asked: Exchange[None], *, made: ErrorCode, timeout: float) -> None:
         """Ask for a change, like `exchange`.
 
-        The response to an earlier try may have been lost. So after a try without a response, the error
-        `made`, which says that the change is made already, is a success.
+        The response to an earlier try may have been lost. So after a try without a response, the error `made`, which
+        says that the change is made already, is a success.
         """
         is_repeated = False
 

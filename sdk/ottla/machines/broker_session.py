@@ -100,7 +100,7 @@ class BrokerSession:
         if not code or code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self.id = session_id
         if code:
-            # If no session is left, the client requests everything again in another one.
+            # The result has no session, so the client requests everything again in another one.
             return SessionResult(is_good=code in _IS_OVER and not began, in_session=False)
         self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1
         if self.id == NO_SESSION:
@@ -112,7 +112,7 @@ class BrokerSession:
 class SessionResult(NamedTuple):
     """Whether a response has no error of the whole request that has to be raised, and whether it belongs to a session.
 
-    If a session is over, the error that says it is not raised, except in response to the first request.
+    The error of a session that is over is not raised, except in the response to its first request.
     """
 
     is_good: bool

@@ -268,8 +268,8 @@ class Commits:
     def _send(
         self, who: MemberIdentity, offsets: Offsets, commit: Callable[[Offsets], Exchange[Failures]] | None = None
     ) -> Failures:
-        """Return the errors of the partitions whose offsets were not committed. `commit` returns the exchange for a part
-        of the offsets; by default, it is a usual commit."""
+        """Return the errors of the partitions whose offsets were not committed. `commit` returns the exchange for a
+        part of the offsets; by default, it is a usual commit."""
         if who.generation == NO_GENERATION:
             error = OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "the consumer is not in the group at the moment")
             return dict.fromkeys(offsets, error)

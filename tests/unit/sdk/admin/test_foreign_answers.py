@@ -50,7 +50,7 @@ def ends(request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 
 class Grown(AnsweringBrokers):
-    """A broker that has added partitions to t already. The response to its first request is `lost`, or is not."""
+    """A broker that has added partitions to t already. If `lost`, no response to its first request comes."""
 
     def __init__(self, *, lost: bool) -> None:
         super().__init__({CREATE_PARTITIONS.name: self._grow, LIST_OFFSETS.name: ends}, t=3)

@@ -1,4 +1,4 @@
-"""How an operator's requests about groups are spelled in Kafka's messages, in every version that the clients know."""
+"""An operator's requests about groups in Kafka's messages, in every version that the clients know."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ottla_core.model import TopicPartition
 
 T0, T2 = TopicPartition("t", 0), TopicPartition("t", 2)
 OF_BOTH = pytest.mark.parametrize("private", [True, False], ids=["ottla", "kafka"])
-"""Brokers of ottla, which add private fields, and of Kafka."""
+"""Brokers of ottla add private fields, and Kafka's brokers do not."""
 
 
 @OF_BOTH
@@ -57,7 +57,7 @@ def test_groups_are_listed_by_state(version: int, private: bool) -> None:
 
 
 @pytest.mark.parametrize("version", LIST_GROUPS.versions)
-def test_a_coordinator_that_loads_lists_nothing(version: int) -> None:
+def test_a_coordinator_that_is_loading_can_not_list_groups(version: int) -> None:
     with pytest.raises(OttlaError) as raised:
         meaning(listing([]), ListGroupsResponse(error_code=14), version)
     assert raised.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

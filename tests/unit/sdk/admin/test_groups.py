@@ -182,7 +182,7 @@ def test_the_coordinator_of_the_group_is_asked(cluster: Cluster, groups: Groups,
         described(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ],
 )
-def test_whoever_is_the_coordinator_next_is_asked_then(cluster: Cluster, groups: Groups, first: Any) -> None:
+def test_a_request_follows_its_group_to_the_next_coordinator(cluster: Cluster, groups: Groups, first: Any) -> None:
     cluster.answer(DESCRIBE_GROUPS, first, described())
     groups._coordinators.of("g", timeout=1)
     cluster.coordinators = {"g": B1}
@@ -220,7 +220,7 @@ def test_a_list_without_a_shard_that_changes_hands_is_no_list(cluster: Cluster, 
     assert raised.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_every_shard_is_told_of_by_one_broker(cluster: Cluster, groups: Groups) -> None:
+def test_one_broker_reports_the_state_of_every_shard(cluster: Cluster, groups: Groups) -> None:
     served = ShardStanding(shard=0, coordinator=4, phase="serving", for_ms=1500, next_offset=7)
     stuck = ShardStanding(shard=2, coordinator=5, phase="loading", for_ms=61_000, trouble="a CRC", unreadable=3)
     unowned = ShardStanding(shard=1, coordinator=-1, phase="unowned")
@@ -235,19 +235,19 @@ def test_every_shard_is_told_of_by_one_broker(cluster: Cluster, groups: Groups) 
     assert [call.method for call in cluster.requests(OttlaCallRequest)] == [Group.SHARDS.path]
 
 
-def test_an_unknown_group_is_told_with_the_nearest_names(cluster: Cluster, groups: Groups) -> None:
-    """Other names: it may have come into being since, and is no suggestion for itself."""
+def test_the_error_for_an_unknown_group_suggests_the_nearest_names(cluster: Cluster, groups: Groups) -> None:
+    """The group may have been created meanwhile, but its own name is no suggestion."""
     cluster.answer(LIST_GROUPS, listing("billing", "biling", of_shards=[0, 1]))
     cluster.answer(Group.LAG, private(pb.LagResponse(error=refused(ErrorCode.GROUP_ID_NOT_FOUND))))
     with pytest.raises(OttlaError, match="the group 'biling' does not exist") as raised:
         groups.lag("biling")
-    assert len(cluster.requests(OttlaCallRequest)) == 1, "it is no use to ask again"
+    assert len(cluster.requests(OttlaCallRequest)) == 1, "another request would not help"
     assert (raised.value.code, raised.value.hint) == (ErrorCode.GROUP_ID_NOT_FOUND, "did you mean billing?")
     cluster.answer(DESCRIBE_GROUPS, described(code=ErrorCode.GROUP_ID_NOT_FOUND))
     assert not groups.exists("biling")
 
 
-def test_a_group_that_is_missing_has_committed_nothing_where_that_is_ok(cluster: Cluster, groups: Groups) -> None:
+def test_a_missing_group_has_no_committed_offsets_if_it_may_be_missing(cluster: Cluster, groups: Groups) -> None:
     cluster.answer(OFFSET_FETCH, committed())
     cluster.answer(DESCRIBE_GROUPS, described(code=ErrorCode.GROUP_ID_NOT_FOUND))
     cluster.answer(LIST_GROUPS, listing(of_shards=[0, 1]))
@@ -260,7 +260,7 @@ def test_a_group_that_is_missing_has_committed_nothing_where_that_is_ok(cluster:
         groups.committed("g", if_missing=wrong)
 
 
-def test_members_are_told_in_words_where_they_are_consumers(cluster: Cluster, groups: Groups) -> None:
+def test_the_topics_and_partitions_of_consumers_are_decoded(cluster: Cluster, groups: Groups) -> None:
     cluster.answer(DESCRIBE_GROUPS, described(member("m1", "i1"), member("m2", metadata=b"\x00")))
     first, second = groups.members("g")
     assert (first.name, first.topics, first.session_timeout) == ("i1", ("t", "u"), 45.0)
@@ -323,7 +323,7 @@ def test_lag_is_measured_where_the_coordinator_can_not_tell_it(cluster: Cluster,
     assert "does not exist" in partition.error.message
 
 
-def test_a_delete_whose_answer_was_lost_is_done(cluster: Cluster, groups: Groups) -> None:
+def test_a_delete_whose_response_was_lost_succeeds(cluster: Cluster, groups: Groups) -> None:
     gone = of_deletion(ErrorCode.GROUP_ID_NOT_FOUND)
     cluster.answer(DELETE_GROUPS, error_from_code(ErrorCode.NETWORK_EXCEPTION, "lost"), gone)
     groups.delete("g")
@@ -333,7 +333,7 @@ def test_a_delete_whose_answer_was_lost_is_done(cluster: Cluster, groups: Groups
         groups.delete("g")
 
 
-def test_a_group_with_members_says_who_they_are(cluster: Cluster, groups: Groups) -> None:
+def test_the_error_for_a_group_with_members_names_them(cluster: Cluster, groups: Groups) -> None:
     members = [member(f"m{n}", "i0" if n == 0 else None) for n in range(7)]
     cluster.answer(DESCRIBE_GROUPS, described(*members))
     cluster.answer(DELETE_GROUPS, of_deletion(ErrorCode.NON_EMPTY_GROUP))
@@ -345,7 +345,7 @@ def test_a_group_with_members_says_who_they_are(cluster: Cluster, groups: Groups
     assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
 
 
-def test_who_joins_while_offsets_are_committed_for_a_group_is_named(cluster: Cluster, groups: Groups) -> None:
+def test_a_member_that_joins_during_a_commit_is_named(cluster: Cluster, groups: Groups) -> None:
     cluster.answer(OFFSET_COMMIT, of_commit(ErrorCode.UNKNOWN_MEMBER_ID))
     cluster.answer(DESCRIBE_GROUPS, described(member("m1")))
     with pytest.raises(OttlaError, match="can't be committed for while it has members: m1") as raised:
@@ -364,7 +364,7 @@ def test_who_joins_while_offsets_are_committed_for_a_group_is_named(cluster: Clu
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED, 1),
     ],
 )
-def test_a_commit_is_repeated_where_that_may_help(
+def test_a_commit_is_repeated_if_that_may_help(
     cluster: Cluster, groups: Groups, first: ErrorCode, code: ErrorCode, tries: int
 ) -> None:
     cluster.answer(OFFSET_COMMIT, of_commit(ErrorCode.NONE, first), of_commit(ErrorCode.NONE, ErrorCode.NONE))
@@ -386,7 +386,7 @@ def test_an_offset_that_the_response_lacks_is_committed_again(cluster: Cluster, 
         groups.commit("g", offsets, timeout=0.1)
 
 
-def test_a_member_is_kicked_as_the_one_that_was_found(cluster: Cluster, groups: Groups) -> None:
+def test_a_kick_names_both_ids_of_the_member(cluster: Cluster, groups: Groups) -> None:
     cluster.answer(DESCRIBE_GROUPS, described(member("m1", "i1")))
     unknown = of_departure(ErrorCode.UNKNOWN_MEMBER_ID)
     cluster.answer(LEAVE_GROUP, of_departure())
@@ -438,7 +438,7 @@ def test_a_reset_to_nowhere_is_refused_before_anybody_is_asked(
     assert cluster.asked == []
 
 
-def test_events_are_told_as_they_are_kept(cluster: Cluster, groups: Groups) -> None:
+def test_explain_returns_the_events_of_a_group(cluster: Cluster, groups: Groups) -> None:
     ended = pb.GroupEvent(
         at_ms=1_500, kind="assigned", cause="go on", generation=3, duration_ms=250, partitions_moved=2
     )
@@ -515,7 +515,7 @@ def test_a_consumer_group_is_described_with_its_epochs(cluster: Cluster, groups:
     assert second.target == (TopicPartition("t", 1), TopicPartition("t", 2))
 
 
-def test_who_holds_up_whom_is_told(cluster: Cluster, groups: Groups) -> None:
+def test_members_that_hold_up_others_are_reported(cluster: Cluster, groups: Groups) -> None:
     reconciling(cluster)
     assert groups.describe("g").held_up == (HeldPartitions("m1", "m2", (TopicPartition("t", 1),)),)
 

@@ -116,7 +116,7 @@ def test_a_marker_that_was_not_written_is_an_error(
 
 
 @pytest.mark.parametrize(("producer", "coordinator_epoch"), [(BUSY, 6), (IDLE, 0)])
-def test_a_marker_for_a_shard_of_groups_goes_by_the_private_api(
+def test_a_marker_for_a_shard_of_groups_goes_through_the_private_api(
     producer: ActiveProducer, coordinator_epoch: int
 ) -> None:
     asked: Exchange[Any] = shard_markers.abort_marker(3, producer, TIMEOUT_MS)

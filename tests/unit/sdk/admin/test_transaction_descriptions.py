@@ -66,9 +66,7 @@ def test_transactions_are_listed_by_state_producer_and_prefix(version: int) -> N
     ],
     ids=["loading", "unknown state"],
 )
-def test_a_list_that_a_broker_can_not_give_is_an_error(
-    version: int, response: ListTransactionsResponse, code: int, words: str
-) -> None:
+def test_an_error_of_a_list_is_raised(version: int, response: ListTransactionsResponse, code: int, words: str) -> None:
     with pytest.raises(OttlaError, match=words) as caught:
         meaning(listing(), response, version)
     assert caught.value.code == code
@@ -80,7 +78,7 @@ def test_a_list_that_a_broker_can_not_give_is_an_error(
     [("longer_than_ms", 500, "duration_filter", 1), ("pattern", "or.*", "transactional_id_pattern", 2)],
     ids=["duration", "pattern"],
 )
-def test_what_a_broker_can_not_look_for_is_an_error(
+def test_a_filter_that_the_version_lacks_is_an_error(
     version: int, argument: str, value: Any, field: str, served_from: int
 ) -> None:
     asked = listing(**{argument: value})
@@ -170,7 +168,7 @@ def test_a_transaction_that_never_began_has_no_start() -> None:
 
 
 @pytest.mark.parametrize(("timeout_ms", "expected"), [(2**31 - 1, None), (2**31 - 2, 2147483.646), (-1, 0.0)])
-def test_the_longest_timeout_means_that_there_is_none(timeout_ms: int, expected: float | None) -> None:
+def test_the_longest_timeout_means_no_timeout(timeout_ms: int, expected: float | None) -> None:
     state = _Described(transactional_id="x", transaction_state="Ongoing", transaction_timeout_ms=timeout_ms)
     assert meaning(description("x"), described(state), 0).timeout == expected
 

@@ -1,4 +1,4 @@
-"""How committed offsets are spelled in Kafka's messages, in every version that the clients know."""
+"""Commits and fetches of offsets in Kafka's messages, in every version that the clients know."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def responded(asked: Exchange[Failures], by_id: bool, *codes: tuple[TopicPartiti
 
 @IN_EVERY_VERSION
 @pytest.mark.parametrize("member", [STATIC, MemberIdentity("m1", 5)])
-def test_a_commit_names_topics_by_their_ids_where_the_version_has_them(
+def test_a_commit_names_topics_by_their_ids_if_the_version_has_them(
     committed: Any, version: int, by_id: bool, member: MemberIdentity
 ) -> None:
     request = sent(committed(OFFSETS, TopicNames(), member), version)
@@ -97,7 +97,7 @@ def test_a_commit_names_topics_by_their_ids_where_the_version_has_them(
 
 
 @pytest.mark.parametrize("version", OFFSET_COMMIT.versions)
-def test_a_commit_is_kept_as_long_as_the_cluster_says(version: int) -> None:
+def test_a_commit_leaves_its_retention_to_the_cluster(version: int) -> None:
     assert sent(commit(OFFSETS, TopicNames()), version).retention_time_ms == -1
 
 
@@ -150,8 +150,8 @@ def test_an_error_about_the_group_is_raised(committed: Commit, code: int) -> Non
 
 
 @pytest.mark.parametrize("code", [47, 51, 67, 90, 120])
-def test_a_groups_coordinator_does_not_say_who_has_raised_an_epoch(code: int) -> None:
-    """It knows epochs only from the log, as a leader does."""
+def test_an_error_about_the_producer_keeps_its_code(code: int) -> None:
+    """A group's coordinator knows epochs only from the log, as a leader does. So it can't say who has raised one."""
     asked = commit_in_transaction(OFFSETS, TopicNames())
     failures = meaning(asked, responded(asked, True, (A0, code), (A2, code), (B0, code)), 6)
     assert {at: error.code for at, error in failures.items()} == dict.fromkeys(OFFSETS, code)
@@ -173,7 +173,7 @@ def test_a_commit_by_name_leaves_out_offsets_of_a_topic_that_was_replaced(
     assert "for a former topic named a" in failures[A0].message
 
 
-def test_a_first_commit_goes_by_the_private_api() -> None:
+def test_a_first_commit_goes_through_the_private_api() -> None:
     asked = committed_offsets.commit_first("g", STATIC, OFFSETS | {B0: OffsetAndMetadata(6)})
     request = sent(asked, 0)
     assert (asked.api.key, request.method) == (OTTLA_CALL.key, Group.COMMIT_OFFSETS.path)
@@ -215,7 +215,7 @@ def of_group(request: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", OFFSET_FETCH.versions)
-def test_a_fetch_names_topics_by_their_ids_where_the_version_has_them(version: int) -> None:
+def test_a_fetch_names_topics_by_their_ids_if_the_version_has_them(version: int) -> None:
     asked = fetch("a", "b")
     assert asked.api == OFFSET_FETCH
     request = sent(asked, version)
@@ -227,7 +227,7 @@ def test_a_fetch_names_topics_by_their_ids_where_the_version_has_them(version: i
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
-def test_topics_of_an_unknown_id_and_all_topics_are_fetched_by_name(version: int) -> None:
+def test_topics_with_an_unknown_id_and_all_topics_are_fetched_by_name(version: int) -> None:
     unknown = fetch("a", "new")
     of_all = committed_offsets.fetch("g", None, names_of(a=ID_A))
     assert (unknown.api.versions, of_all.api.versions) == (range(7, 10), range(7, 10))

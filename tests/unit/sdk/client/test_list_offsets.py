@@ -20,7 +20,7 @@ from ottla_core.model import PartitionId, TopicId, TopicPartition
 ID, ID_B = TopicId(b"t" * 16), TopicId(b"b" * 16)
 PARTITION = TopicPartition("t", 0)
 ERROR_WORDS_FROM = 6
-"""From this version on a broker of ottla can add the words of an error."""
+"""From this version on a broker of ottla can add the message of an error."""
 
 Topic = ListOffsetsResponse.ListOffsetsTopicResponse
 Partition = ListOffsetsResponse.ListOffsetsPartitionResponse

@@ -33,7 +33,7 @@ def told(response: MetadataResponse, names: TopicNames, version: int = NEWEST) -
 
 
 @pytest.mark.parametrize("version", METADATA.versions)
-def test_metadata_creates_no_topic_and_tells_all_none_and_some_apart(version: int) -> None:
+def test_a_request_creates_no_topic_and_asks_for_all_topics_none_or_some(version: int) -> None:
     names = TopicNames()
     assert sent(metadata((), names, all_topics=True), version).topics is None
     assert list(sent(metadata((), names), version).topics) == []
@@ -43,7 +43,7 @@ def test_metadata_creates_no_topic_and_tells_all_none_and_some_apart(version: in
 
 
 @pytest.mark.parametrize("version", METADATA.versions)
-def test_metadata_has_brokers_topics_and_leaders_and_teaches_names(version: int) -> None:
+def test_a_response_has_brokers_topics_leaders_and_names_to_learn(version: int) -> None:
     response = MetadataResponse(
         brokers=[Broker(node_id=1, host="h", port=9092, rack="r"), Broker(node_id=2, host="i", port=9093)],
         cluster_id="c",

@@ -202,13 +202,13 @@ def apis_of(version: int) -> Sequence[AnyApi]:
     return [produce.api, end.api, commit.api]
 
 
-def test_a_request_in_a_transaction_of_version_1_goes_without_the_versions_that_mean_2() -> None:
+def test_a_request_in_a_transaction_of_version_1_lacks_the_versions_that_mean_2() -> None:
     apis = apis_of(TRANSACTIONS_V1)
     assert [(api.versions[0], api.versions[-1]) for api in apis] == [(3, 11), (0, 4), (3, 4)]
 
 
 @pytest.mark.parametrize("version", [0, TRANSACTIONS_V2])
-def test_any_other_request_goes_in_every_version(version: int) -> None:
+def test_any_other_request_has_every_version(version: int) -> None:
     assert apis_of(version) == [PRODUCE, END_TXN, TXN_OFFSET_COMMIT]
     assert requests.suited(METADATA, TRANSACTIONS_V1) == METADATA
 
@@ -221,7 +221,7 @@ def test_any_other_request_goes_in_every_version(version: int) -> None:
     [(prepared_transactions.preparation, Txn.PREPARE), (prepared_transactions.forgetting, Txn.FORGET)],
     ids=["prepare", "forget"],
 )
-def test_what_only_ottla_has_goes_by_the_private_api(
+def test_what_only_ottla_has_goes_through_the_private_api(
     asks: Callable[[str, ProducerEpoch], Exchange[Any]], method: Method[Any, Any]
 ) -> None:
     asked = asks("tx", PRODUCER)

@@ -144,10 +144,10 @@ def test_a_response_has_records_offsets_errors_and_aborted_transactions(
         B1: PartitionData(high_watermark=-1, log_start_offset=0, code=ErrorCode.OFFSET_OUT_OF_RANGE),
     }
     assert not found.leaders
-    assert not found.in_session, "a broker without sessions, or without room for one"
+    assert not found.in_session, "the broker has no sessions, or no room for one"
 
 
-def test_the_beginning_of_a_log_is_known() -> None:
+def test_a_response_has_the_log_start_offset() -> None:
     assert fetched((A0, Data(log_start_offset=3))).partitions[A0].log_start_offset == 3
 
 
@@ -196,7 +196,7 @@ def test_the_next_fetch_of_a_session_has_its_next_epoch_and_what_has_changed() -
     message = sent(second, NEWEST)
     assert (message.session_id, message.session_epoch, requested(message)) == (6, 1, [(A, 0, 9)])
     forgotten = [(topic.topic_id, list(topic.partitions)) for topic in message.forgotten_topics_data]
-    assert forgotten == [(A, [1, 2]), (B, [0, 1])], "the client requests them no longer, and the broker would"
+    assert forgotten == [(A, [1, 2]), (B, [0, 1])], "the broker still counts them as requested"
 
 
 @pytest.mark.parametrize("version", [7, 12])
@@ -228,7 +228,7 @@ def test_a_session_that_is_over_is_no_error_but_a_response_without_one() -> None
 
 @pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID])
 def test_an_error_of_the_first_fetch_is_raised(code: ErrorCode) -> None:
-    """A broker may refuse each session. Without an error the client would ask for ever, and never pause."""
+    """A broker may refuse each session. If that were no error, the client would try for ever, without a pause."""
     with pytest.raises(OttlaError) as caught:
         fetched(error_code=int(code))
     assert caught.value.code == code

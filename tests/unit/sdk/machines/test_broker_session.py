@@ -95,14 +95,14 @@ def test_a_session_that_is_over_is_no_error_but_a_response_without_one(code: Err
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID])
-def test_an_error_at_the_beginning_of_a_session_is_an_error(code: ErrorCode) -> None:
-    """A broker may refuse each session. Without an error the client would ask for ever, and never pause."""
+def test_an_error_of_the_first_request_is_passed_on(code: ErrorCode) -> None:
+    """A broker may refuse each session. If that were no error, the client would try for ever, without a pause."""
     session = BrokerSession()
     assert session.on_response(request(session, P0, begins=True), code, 0, []) == FAILED
     assert not session.may_exist
 
 
-def test_another_error_is_an_error_and_the_broker_may_still_have_the_session() -> None:
+def test_after_any_other_error_the_broker_may_still_have_the_session() -> None:
     session = begun()
     assert session.on_response(request(session, P0), ErrorCode.UNKNOWN_TOPIC_ID, 0, []) == FAILED
     assert request(session, P0, own_id=2, begins=True) == SessionRequest(6, 0, [])

@@ -129,7 +129,7 @@ def test_a_response_to_produce_is_of_the_requests_topic_whatever_the_client_know
 
 
 @pytest.mark.parametrize("version", PRODUCE.versions)
-def test_a_topic_that_was_not_requested_answers_for_no_other(version: int) -> None:
+def test_a_topic_that_was_not_requested_is_not_taken_for_another(version: int) -> None:
     result = meaning(produce((A0, b"")), response_of(version, Partition(base_offset=5), name="b"), version)
     assert A0 not in result.responses
 

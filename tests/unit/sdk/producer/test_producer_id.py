@@ -12,7 +12,7 @@ from ottla_core.kafka.messages import InitProducerIdResponse
 
 
 @pytest.mark.parametrize("version", INIT_PRODUCER_ID.versions)
-def test_a_producer_id_is_asked_for_without_a_transactional_id(version: int) -> None:
+def test_a_producer_id_is_requested_without_a_transactional_id(version: int) -> None:
     asked = new_producer_id()
     request = sent(asked, version)
     assert (request.transactional_id, request.transaction_timeout_ms) == (None, TIMEOUT_MS)

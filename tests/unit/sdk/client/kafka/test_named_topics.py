@@ -18,7 +18,7 @@ def names() -> TopicNames:
     return known
 
 
-def test_the_names_of_those_topics_are_returned_that_are_known() -> None:
+def test_only_the_names_of_known_topics_are_returned() -> None:
     assert names().known([ID_B, ID_C, ID_A]) == {ID_B: "b", ID_A: "a"}
 
 

@@ -69,7 +69,7 @@ def test_a_private_call_keeps_no_other_call_waiting() -> None:
     assert LAG.api.waits
 
 
-def test_the_response_of_the_method_is_what_is_read() -> None:
+def test_the_reader_gets_the_response_of_the_method() -> None:
     lag = pb.LagResponse(partitions=[pb.PartitionLag(topic="t", error=Error(code=14))])
     assert response_to(OttlaCallResponse(body=lag.SerializeToString())) == lag
 
@@ -94,7 +94,7 @@ def test_a_part_may_have_an_error() -> None:
 
 
 def test_garbage_is_an_error_of_this_call() -> None:
-    """Somebody else's broker, which has another API with this key, may send it."""
+    """A broker of another vendor may have another API with this key."""
     error = error_in(OttlaCallResponse(body=b"\xff"))
     assert error.code == ErrorCode.NETWORK_EXCEPTION
     assert error.message.startswith("Group.Lag at b:1: the broker's response makes no sense")

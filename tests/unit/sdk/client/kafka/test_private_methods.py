@@ -25,11 +25,11 @@ def test_a_method_that_clients_call_is_served(method: Method[Any, Any]) -> None:
     assert PRIVATE_METHODS[method.path].method == method
 
 
-def test_each_call_that_only_clients_make_is_made() -> None:
+def test_each_method_that_no_service_has_is_called_by_clients() -> None:
     assert {each for each in vars(ClientCalls).values() if isinstance(each, Method)} <= set(METHODS)
 
 
-def test_the_private_api_has_only_what_clients_call() -> None:
+def test_the_private_api_has_only_methods_that_clients_call() -> None:
     assert {each.method for each in PRIVATE_METHODS.values()} <= set(METHODS)
 
 

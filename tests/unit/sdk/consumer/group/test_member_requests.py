@@ -1,4 +1,4 @@
-"""How a member's requests are spelled in Kafka's messages, in every version that the clients know."""
+"""A member's requests in Kafka's messages, in every version that the clients know."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_leader_gets_the_members(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", JOIN_GROUP.versions)
-def test_a_new_member_is_told_its_id(version: int) -> None:
+def test_a_new_member_gets_its_id(version: int) -> None:
     no_protocol = None if version >= 7 else ""
     response = JoinGroupResponse(error_code=79, protocol_name=no_protocol, member_id="m1")
     joined = meaning(joining(), response, version)

@@ -33,8 +33,8 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 @pytest.fixture
 def brokers() -> AnsweringBrokers:
-    """A coordinator with a committed offset for one partition. Like Kafka's, it can't commit only where nothing is
-    committed."""
+    """A coordinator with a committed offset for one partition. Like Kafka's coordinators, it has no request that
+    commits only where nothing is committed."""
     brokers = AnsweringBrokers({OFFSET_FETCH.name: fetched, OFFSET_COMMIT.name: committed}, a=2)
     brokers.coordinators = {"g": "b0:1"}
     return brokers
@@ -78,7 +78,7 @@ def committed(request: OffsetCommitRequest) -> OffsetCommitResponse:
     )
 
 
-def test_where_a_group_begins_is_committed_by_its_coordinator_only_where_nothing_is(
+def test_a_coordinator_of_ottla_commits_start_offsets_where_nothing_is_committed(
     brokers: AnsweringBrokers, commits: Commits
 ) -> None:
     brokers.answers["Group.CommitOffsets"] = OttlaCallResponse()
@@ -90,9 +90,7 @@ def test_where_a_group_begins_is_committed_by_its_coordinator_only_where_nothing
     assert brokers.requests(OffsetCommitRequest) == []
 
 
-def test_where_a_group_begins_is_committed_by_a_member_only_where_nothing_is(
-    brokers: AnsweringBrokers, commits: Commits
-) -> None:
+def test_a_member_commits_start_offsets_where_nothing_is_committed(brokers: AnsweringBrokers, commits: Commits) -> None:
     commits.commit_first({A0: OffsetAndMetadata(20), A1: OffsetAndMetadata(30)})
     (request,) = brokers.requests(OffsetCommitRequest)
     assert [(p.partition_index, p.committed_offset) for p in request.topics[0].partitions] == [(0, 20)]
