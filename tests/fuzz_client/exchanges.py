@@ -15,15 +15,11 @@ from ottla.admin import (
     acls,
     configs,
     group_descriptions,
-    group_events,
-    group_lag,
     groups,
-    imports,
     partition_producers,
     partitions,
-    replica_epochs,
+    private_calls,
     replica_verification,
-    shard_markers,
     topics,
     transaction_descriptions,
     users,
@@ -184,14 +180,8 @@ EXCHANGES: Final[Mapping[str, Maker]] = MappingProxyType(
         "admin.group_descriptions.listing": lambda chance: group_descriptions.listing(
             ["Stable"] if _some(chance) else []
         ),
-        "admin.group_events.explanation": lambda chance: group_events.explanation("g"),
-        "admin.group_lag.lag": lambda chance: group_lag.lag("g", 7),
         "admin.groups.deletion": lambda chance: groups.deletion("g"),
         "admin.groups.deletion_of_offsets": lambda chance: groups.deletion_of_offsets("g", [AT]),
-        "admin.imports.import_of": lambda chance: imports.import_of(
-            _ID, batches.batch(), expected_offset=0, log_start_offset=0, timeout_ms=1_000
-        ),
-        "admin.imports.import_of_nothing": lambda chance: imports.import_of_nothing(),
         "admin.partition_producers.abort_marker": lambda chance: partition_producers.abort_marker(AT, _ACTIVE),
         "admin.partition_producers.description": lambda chance: partition_producers.description(
             TOPIC, [0], open_only=_some(chance)
@@ -199,11 +189,18 @@ EXCHANGES: Final[Mapping[str, Maker]] = MappingProxyType(
         "admin.partitions.election": lambda chance: partitions.election(
             [(TOPIC, 0)] if _some(chance) else None, unclean=_some(chance)
         ),
-        "admin.replica_epochs.replica_epochs": lambda chance: replica_epochs.replica_epochs(_ID),
+        "admin.private_calls.abort_marker": lambda chance: private_calls.abort_marker(0, _ACTIVE, 1_000),
+        "admin.private_calls.explanation": lambda chance: private_calls.explanation("g"),
+        "admin.private_calls.import_of": lambda chance: private_calls.import_of(
+            _ID, batches.batch(), expected_offset=0, log_start_offset=0, timeout_ms=1_000
+        ),
+        "admin.private_calls.import_of_nothing": lambda chance: private_calls.import_of_nothing(),
+        "admin.private_calls.lag": lambda chance: private_calls.lag("g", 7),
+        "admin.private_calls.replica_epochs": lambda chance: private_calls.replica_epochs(_ID),
+        "admin.private_calls.restoration": lambda chance: private_calls.restoration(),
         READ_REPLICA: lambda chance: replica_verification.fetch_of(
             _ID, _names(), offset=0, max_bytes=_MOST_BYTES, read_committed=_some(chance)
         ),
-        "admin.shard_markers.abort_marker": lambda chance: shard_markers.abort_marker(0, _ACTIVE, 1_000),
         "admin.topics.creation": lambda chance: topics.creation(_new_topic(), dry_run=_some(chance)),
         "admin.topics.deletion": lambda chance: topics.deletion([TOPIC]),
         "admin.topics.deletion_of_records": lambda chance: topics.deletion_of_records(_names(), TOPIC_ID, {0: -1}),
@@ -261,15 +258,15 @@ EXCHANGES: Final[Mapping[str, Maker]] = MappingProxyType(
         "client.transaction_requests.initialization": lambda chance: transaction_requests.initialization(
             "tx", 60_000, _PRODUCER if chance.random() < _SAYS_MORE_SHARE else None
         ),
-        FETCH: lambda chance: fetch(chance, BrokerSession()),
         "consumer.group.heartbeats.heartbeat": lambda chance: heartbeats.heartbeat("g", _member(chance)),
         "consumer.group.joining.join": lambda chance: joining.join(
             "g", _member(chance), MemberSettings(), {"range": b""}, "why"
         ),
         "consumer.group.joining.sync": lambda chance: joining.sync("g", _member(chance), "range", {"m": b""}),
-        PRODUCE: produce,
         "producer.producer_id.new_producer_id": lambda chance: producer_id.new_producer_id(),
         **{f"private {method.service}.{method.name}": _private(method) for method in _WITHOUT_FUNCTION},
+        FETCH: lambda chance: fetch(chance, BrokerSession()),
+        PRODUCE: produce,
     }
 )
 """By the names of their functions. A name with "private" is that of a private call without one."""

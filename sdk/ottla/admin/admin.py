@@ -192,12 +192,9 @@ class ClusterOverview:
         acknowledged record. Returns how many times the metadata has been restored so far. Raises ConnectError,
         ottla.TimeoutError.
         """
-        from ottla.client.kafka.private_call import private_call
-        from ottla_proto.contracts import Controller
-        from ottla_proto.controller_pb2 import DeclareRestoredRequest
+        from ottla.admin.private_calls import restoration
 
-        asked = private_call(Controller.DECLARE_RESTORED, DeclareRestoredRequest(), lambda response: response.count)
-        return self._channel.exchange(asked, self._channel.deadline(timeout)).response
+        return self._channel.exchange(restoration(), self._channel.deadline(timeout)).response
 
     def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
         """Return a broker's data directories, as it describes them. Raises FatalError if it is not registered."""

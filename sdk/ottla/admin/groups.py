@@ -100,7 +100,7 @@ class Groups:
         The ends of the partitions are as they were at most a second before, and what is committed is as of now.
         Kafka's coordinators can't tell this, so there the client compares offsets: `seconds` is None unless it is 0.
         """
-        from ottla.admin.group_lag import lag
+        from ottla.admin.private_calls import lag
 
         deadline, cluster = self._channel.deadline(timeout), self._channel.cluster
         with self._with_hint(group, deadline):
@@ -118,7 +118,7 @@ class Groups:
 
         The coordinator keeps the last 200 events in memory; if another one takes over, the list starts empty.
         """
-        from ottla.admin.group_events import explanation
+        from ottla.admin.private_calls import explanation
 
         deadline = self._channel.deadline(timeout)
         with self._with_hint(group, deadline):
@@ -140,7 +140,7 @@ class Groups:
 
         While a shard is not served, its groups can't make progress.
         """
-        from ottla.admin.shard_statuses import shard_statuses
+        from ottla.admin.private_calls import shard_statuses
 
         return shard_statuses(self._channel, GROUP, timeout)
 

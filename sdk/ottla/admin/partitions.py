@@ -114,7 +114,7 @@ class Partitions:
 
         Raises ConnectError and ottla.TimeoutError.
         """
-        from ottla.admin.imports import import_of_nothing
+        from ottla.admin.private_calls import import_of_nothing
 
         cluster, deadline = self._channel.cluster, self._channel.deadline(timeout)
         try:
@@ -143,7 +143,7 @@ class Partitions:
 
         Raises OttlaError with OFFSET_MISMATCH if the partition ends elsewhere, UnknownTopicError and ConnectError.
         """
-        from ottla.admin.imports import import_of
+        from ottla.admin.private_calls import import_of
 
         at, deadline = TopicPartition(topic, partition), self._channel.deadline(timeout)
 

@@ -183,7 +183,7 @@ class _Replicas:
     def epochs(self, brokers: Iterable[int]) -> dict[int, ReplicaEpochs]:
         """Return the leader epochs of each replica. Brokers that can't say are left out: those of an earlier release,
         and Kafka's."""
-        from ottla.admin.replica_epochs import replica_epochs
+        from ottla.admin.private_calls import replica_epochs
 
         epochs = {}
         for broker in brokers:

@@ -92,7 +92,7 @@ class Transactions:
 
         While a shard is not served, none of its transactions can begin or end.
         """
-        from ottla.admin.shard_statuses import shard_statuses
+        from ottla.admin.private_calls import shard_statuses
 
         return shard_statuses(self._channel, TXN, timeout)
 
@@ -318,7 +318,7 @@ class Transactions:
         self._write_by_leader(hanging, deadline)
 
     def _write_by_owner(self, hanging: OpenTransaction, deadline: Deadline) -> None:
-        from ottla.admin.shard_markers import abort_marker
+        from ottla.admin.private_calls import abort_marker
 
         asked = abort_marker(hanging.partition.partition, hanging.producer, int(1000 * deadline.left()))
         self._channel.cluster.exchange_any(asked, timeout=deadline.left())

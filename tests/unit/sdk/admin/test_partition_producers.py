@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from exchanged import TIMEOUT_MS, meaning, sent
 
-from ottla.admin import shard_markers
+from ottla.admin import private_calls
 from ottla.admin.partition_producers import PartitionProducers, abort_marker, description
 from ottla.admin.transaction_info import ActiveProducer
 from ottla.client.kafka.apis import DESCRIBE_PRODUCERS, OTTLA_CALL, WRITE_TXN_MARKERS
@@ -119,7 +119,7 @@ def test_a_marker_that_was_not_written_is_an_error(
 def test_a_marker_for_a_shard_of_groups_goes_through_the_private_api(
     producer: ActiveProducer, coordinator_epoch: int
 ) -> None:
-    asked: Exchange[Any] = shard_markers.abort_marker(3, producer, TIMEOUT_MS)
+    asked: Exchange[Any] = private_calls.abort_marker(3, producer, TIMEOUT_MS)
     assert asked.api.key == OTTLA_CALL.key
     call = sent(asked, 0)
     assert call.method == Group.WRITE_TXN_MARKERS.path
@@ -134,7 +134,7 @@ def test_a_marker_for_a_shard_of_groups_goes_through_the_private_api(
 @pytest.mark.parametrize("code", [0, 16])
 def test_the_owner_of_a_shard_may_refuse_the_marker(code: int) -> None:
     body = group_pb2.WriteShardMarkersResponse(markers=[{"shards": [{"code": code, "message": "why"}]}])
-    asked: Exchange[Any] = shard_markers.abort_marker(3, BUSY, TIMEOUT_MS)
+    asked: Exchange[Any] = private_calls.abort_marker(3, BUSY, TIMEOUT_MS)
     answer = OttlaCallResponse(body=body.SerializeToString())
     if code:
         with pytest.raises(OttlaError, match="why") as caught:

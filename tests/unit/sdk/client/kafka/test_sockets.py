@@ -19,7 +19,7 @@ from interruptions import Interrupting, Interruption
 from kafka_answers import AnsweringBroker, Request, framed
 from waiting import LIMIT_S, wait_until
 
-from ottla.admin.group_lag import lag
+from ottla.admin.private_calls import lag
 from ottla.client.kafka.apis import PRODUCE, WRITE_TXN_MARKERS
 from ottla.client.kafka.call import Call
 from ottla.client.kafka.connection import CONNECT_S
