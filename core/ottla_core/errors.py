@@ -227,6 +227,14 @@ class OttlaError(Exception):
         copied.__dict__.update(self.__dict__)
         return copied
 
+    def at(self, broker: str) -> Self:
+        """Return this error, as one that the broker at this address has returned, unless its broker is known."""
+        if self.broker or not broker:
+            return self
+        copied = self.again()
+        copied.__dict__["broker"] = broker
+        return copied
+
     def __str__(self) -> str:
         named = f"{self.message} ({self.name})" if self.code else self.message
         return f"{named}; {self.hint}" if self.hint else named

@@ -349,7 +349,7 @@ def error_from_code(
 def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:
     """Return the SDK's subclass for an error of the core: one of the transport, or one in a response."""
     if isinstance(error, RetriableError | FatalError):
-        return error
+        return error.at(broker)
     return error_from_code(error.code, error.message, hint=error.hint, broker=broker or error.broker)
 
 

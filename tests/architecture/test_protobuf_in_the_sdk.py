@@ -28,3 +28,8 @@ def test_producers_and_consumers_import_no_protobuf() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[1] == ""
+
+
+def test_mirror_clients_are_found_without_an_import_of_their_own() -> None:
+    program = "import ottla.aio as a; assert 'MirrorClient' in dir(a); assert a.mirror.MirrorClient is a.MirrorClient"
+    subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True)

@@ -195,7 +195,7 @@ EXCHANGES: Final[Mapping[str, Maker]] = MappingProxyType(
             _ID, batches.batch(), expected_offset=0, log_start_offset=0, timeout_ms=1_000
         ),
         "admin.private_calls.import_of_nothing": lambda chance: private_calls.import_of_nothing(),
-        "admin.private_calls.lag": lambda chance: private_calls.lag("g", 7),
+        "admin.private_calls.lag": lambda chance: private_calls.lag("g", lambda: 7),
         "admin.private_calls.replica_epochs": lambda chance: private_calls.replica_epochs(_ID),
         "admin.private_calls.restoration": lambda chance: private_calls.restoration(),
         READ_REPLICA: lambda chance: replica_verification.fetch_of(

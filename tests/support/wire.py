@@ -27,6 +27,7 @@ from ottla_core.kafka.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from ottla_core.model import TopicId
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
 
@@ -108,9 +109,9 @@ class Wire:
         self, topic_id: bytes, timestamp_ms: int, partition: int = 0
     ) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
         """Return the response for one partition. The request has an empty name if the topic is unknown."""
-        self.peer.exchange(metadata((), self._names, all_topics=True), timeout=LIMIT_S)
+        view = self.peer.exchange(metadata((), self._names, all_topics=True), timeout=LIMIT_S)
         wanted = ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=timestamp_ms)
-        name = self._names.known([topic_id]).get(topic_id, "")
+        name = view.names.get(TopicId(topic_id), "")
         topic = ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[wanted])
         request = ListOffsetsRequest(replica_id=-1, topics=[topic])
         asked = Exchange(LIST_OFFSETS, lambda _: request, lambda response: response)

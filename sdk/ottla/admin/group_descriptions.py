@@ -38,7 +38,8 @@ def listing(states: Sequence[str]) -> Exchange[Listing[GroupSummary]]:
     def read(response: ListGroupsResponse) -> Listing[GroupSummary]:
         return Listing([_summary(group) for group in response.groups], response.shards, response.shard_count)
 
-    return Exchange(LIST_GROUPS, lambda _: ListGroupsRequest(states_filter=list(states)), read)
+    request = ListGroupsRequest(states_filter=list(states or ()))
+    return Exchange(LIST_GROUPS, lambda _: request, read)
 
 
 def _summary(group: ListGroupsResponse.ListedGroup) -> GroupSummary:

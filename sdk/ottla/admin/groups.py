@@ -105,7 +105,7 @@ class Groups:
         deadline, cluster = self._channel.deadline(timeout), self._channel.cluster
         with self._with_hint(group, deadline):
             try:
-                return self._coordinators.exchange(group, lag(group, cluster.clock.wall_ms()), timeout=deadline.left())
+                return self._coordinators.exchange(group, lag(group, cluster.clock.wall_ms), timeout=deadline.left())
             except OttlaError as error:
                 if error.code != ErrorCode.UNSUPPORTED_VERSION:
                     raise
@@ -256,7 +256,7 @@ class Groups:
 
         Raises GROUP_ID_NOT_FOUND if the group does not exist; with if_missing="ok" the result is empty instead. A group
         begins to exist with its first member or commit; if all members leave before any of them commits, it ceases to
-        exist.
+        exist. Raises the error of a partition whose offset can't be read.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
         deadline = self._channel.deadline(timeout)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.admin.controller_channel import ControllerChannel
 from ottla.admin.group_info import GroupEvent, GroupLag, PartitionLag, ShardStatus
 from ottla.admin.transaction_info import ActiveProducer
@@ -21,11 +23,13 @@ from ottla_proto.contracts import ClientCalls, Controller, Group, Txn
 from ottla_proto.controller_pb2 import DeclareRestoredRequest
 
 
-def lag(group: str, now_ms: int) -> Exchange[GroupLag]:
-    """Return the exchange that asks for the lag of a group. Ages are counted up to `now_ms`, in ms since 1970."""
+def lag(group: str, now_ms: Callable[[], int]) -> Exchange[GroupLag]:
+    """Return the exchange that asks for the lag of a group. `now_ms` returns the time in ms since 1970, up to which
+    ages are counted."""
 
     def read(response: pb.LagResponse) -> GroupLag:
-        return GroupLag(group, tuple(_partition_lag(partition, now_ms) for partition in response.partitions))
+        now = now_ms()
+        return GroupLag(group, tuple(_partition_lag(partition, now) for partition in response.partitions))
 
     return private_call(Group.LAG, pb.LagRequest(group=group), read)
 

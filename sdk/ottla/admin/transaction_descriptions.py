@@ -34,17 +34,19 @@ def listing(
     """Return the exchange that lists the transactional ids of one broker. Kafka can't filter by prefix, so the reader
     does."""
 
+    request = ListTransactionsRequest(
+        state_filters=list(states or ()),
+        producer_id_filters=list(producer_ids or ()),
+        duration_filter=longer_than_ms or _ANY_DURATION,
+        transactional_id_pattern=pattern or None,
+    )
+
     def build(terms: Terms) -> ListTransactionsRequest:
         if longer_than_ms and terms.version < _DURATION_FROM:
             raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 3.8 can't filter by duration")
         if pattern and terms.version < _PATTERN_FROM:
             raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, "a broker before Kafka 4.1 can't filter by pattern")
-        return ListTransactionsRequest(
-            state_filters=list(states),
-            producer_id_filters=list(producer_ids),
-            duration_filter=longer_than_ms or _ANY_DURATION,
-            transactional_id_pattern=pattern or None,
-        )
+        return request
 
     def read(response: ListTransactionsResponse) -> Listing[TransactionSummary]:
         if response.unknown_state_filters:
@@ -55,7 +57,7 @@ def listing(
                 each.transactional_id, each.transaction_state, each.producer_id, each.coordinator, each.shard
             )
             for each in response.transaction_states
-            if each.transactional_id.startswith(prefix)
+            if each.transactional_id.startswith(prefix or "")
         ]
         return Listing(found, response.shards, response.shard_count)
 

@@ -10,6 +10,7 @@ The event loop wakes once for each batch or response, never once for each record
 has to wait does so on a thread.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ottla.aio.admin import Admin
@@ -25,9 +26,12 @@ __all__ = ["Admin", "Consumer", "MirrorClient", "Producer", "Rows", "Table", "Wa
 
 
 def __getattr__(name: str) -> Any:
-    """Import MirrorClient when it is first used: only mirrors need protobuf."""
-    if name != "MirrorClient":
+    """Import MirrorClient, and its module, at their first use: only mirrors need protobuf."""
+    if name not in ("MirrorClient", "mirror"):
         raise AttributeError(f"module 'ottla.aio' has no attribute {name!r}")
-    from ottla.aio.mirror import MirrorClient
+    module = import_module("ottla.aio.mirror")
+    return module.MirrorClient if name == "MirrorClient" else module
 
-    return MirrorClient
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -174,6 +174,8 @@ class _Commit:
                     raise_failed(partition)
                 if left.pop(at, None) is not None and code:
                     failures[at] = error_from_code(code, partition.error_message)
+        if len(left) == len(self._offsets) > len(self._left_out):  # nothing was answered
+            raise lacking(self.api, next(at for at in left if at not in self._left_out))
         for at in left:
             former = f"the offset is for a former topic named {at.topic}"
             is_former = at in self._left_out

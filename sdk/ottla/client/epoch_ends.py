@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 from ottla.client.cluster import ClusterClient
 from ottla.client.grouping import grouped
 from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH
-from ottla.client.kafka.exchange import Exchange
+from ottla.client.kafka.exchange import Exchange, Terms
 from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.list_offsets import no_leader
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import Route
 from ottla.machines.position import NO_EPOCH
 from ottla_core.kafka.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from ottla_core.model import PartitionId, TopicPartition
+from ottla_core.model import PartitionId, TopicId, TopicPartition
 
 _CONSUMER: Final = -1
 
@@ -33,25 +33,19 @@ def search(names: TopicNames, epochs: Sequence[tuple[Route, int]]) -> Exchange[M
 
     Each partition has a result. Raises UNKNOWN_TOPIC_ID if the topic of a route is not known any more.
     """
-    by_topic = grouped((names.name_of(route.partition_id.topic_id), (route, epoch)) for route, epoch in epochs)
-    ids = {name: routes[0][0].partition_id.topic_id for name, routes in by_topic.items()}
-    request = OffsetForLeaderEpochRequest(
-        replica_id=_CONSUMER,
-        topics=[
+    ids: dict[str, TopicId] = {}
+
+    def build(terms: Terms) -> OffsetForLeaderEpochRequest:
+        # Only now: a topic that was recreated while the request waited must not answer for the former one.
+        by_topic = grouped((names.name_of(route.partition_id.topic_id), (route, epoch)) for route, epoch in epochs)
+        ids.update((name, asked[0][0].partition_id.topic_id) for name, asked in by_topic.items())
+        topics = [
             OffsetForLeaderEpochRequest.OffsetForLeaderTopic(
-                topic=name,
-                partitions=[
-                    OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
-                        partition=route.partition_id.partition,
-                        current_leader_epoch=route.leader_epoch,
-                        leader_epoch=epoch,
-                    )
-                    for route, epoch in asked
-                ],
+                topic=name, partitions=[_partition(route, epoch) for route, epoch in asked]
             )
             for name, asked in by_topic.items()
-        ],
-    )
+        ]
+        return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=topics)
 
     def read(response: OffsetForLeaderEpochResponse) -> Mapping[PartitionId, EpochEnd]:
         found = {
@@ -63,7 +57,13 @@ def search(names: TopicNames, epochs: Sequence[tuple[Route, int]]) -> Exchange[M
         lost = EpochEnd(error=OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response did not contain the partition"))
         return {route.partition_id: found.get(route.partition_id, lost) for route, _ in epochs}
 
-    return Exchange(OFFSET_FOR_LEADER_EPOCH, lambda _: request, read)
+    return Exchange(OFFSET_FOR_LEADER_EPOCH, build, read)
+
+
+def _partition(route: Route, epoch: int) -> OffsetForLeaderEpochRequest.OffsetForLeaderPartition:
+    return OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+        partition=route.partition_id.partition, current_leader_epoch=route.leader_epoch, leader_epoch=epoch
+    )
 
 
 def _answer(found: OffsetForLeaderEpochResponse.EpochEndOffset) -> EpochEnd:

@@ -156,7 +156,6 @@ def search(
     Each partition has a result of its own, which may be an error, or None if no record is that recent. Raises
     UNKNOWN_TOPIC_ID if the topic of a route is not known any more.
     """
-    by_topic = grouped((names.name_of(route.partition_id.topic_id), at) for at, route in routes.items())
 
     def partition(at: TopicPartition, version: int) -> ListOffsetsRequest.ListOffsetsPartition:
         is_local = timestamps[at] == EARLIEST_LOCAL_TIMESTAMP
@@ -167,6 +166,8 @@ def search(
         )
 
     def build(terms: Terms) -> ListOffsetsRequest:
+        # Only now: a topic that was recreated while the request waited must not answer for the former one.
+        by_topic = grouped((names.name_of(route.partition_id.topic_id), at) for at, route in routes.items())
         return ListOffsetsRequest(
             replica_id=_CONSUMER,
             isolation_level=_READ_COMMITTED if read_committed else 0,

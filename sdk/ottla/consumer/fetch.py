@@ -87,7 +87,9 @@ def exchange_of(fetch: Fetch, session: BrokerSession, options: FetchOptions, nam
         partitions: dict[PartitionId, PartitionData] = {}
         leaders: list[NamedLeader] = []
         for topic in response.responses:
-            topic_id = TopicId(session.topic_ids.get(topic.topic, b"") if topic.topic else topic.topic_id)
+            if topic.topic and topic.topic not in session.topic_ids:
+                continue  # it was not requested
+            topic_id = TopicId(session.topic_ids[topic.topic] if topic.topic else topic.topic_id)
             for each in topic.partitions:
                 at = PartitionId(topic_id, each.partition_index)
                 partitions[at] = _data(each, read_committed=options.read_committed)

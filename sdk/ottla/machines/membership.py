@@ -171,7 +171,7 @@ class Membership:
         match meaning:
             case Meaning.LOST:
                 self._lose(message or meaning.value)
-            case Meaning.FIND | Meaning.AGAIN | Meaning.FATAL:
+            case Meaning.FIND | Meaning.AGAIN | Meaning.FATAL | Meaning.TAKE_ID:
                 self.failing_since = min(self.failing_since, now)
                 self.retry_at = now + min(_BACKOFF_MOST_S, _BACKOFF_S * 2.0 ** min(self._failures, 10))
                 self._failures += 1

@@ -36,19 +36,19 @@ def exchange_of(
 ) -> Exchange[ProduceResult]:
     """Return the exchange that sends batches, at most one for each partition. It is sent at most once.
 
-    The response is read by the names that the client knows at the time of the request, because Metadata from another
-    broker may make it forget a name meanwhile.
+    The response is read by the names of its request. Another broker may make the client forget one meanwhile.
     """
     by_id = grouped(
         (at.topic_id, ProduceRequest.PartitionProduceData(index=at.partition, records=records))
         for at, records in batches
     )
-    known = names.known(by_id)
+    named: dict[bytes, str] = {}
 
     def build(terms: Terms) -> ProduceRequest:
         if terms.version < _IDS_FROM:
-            known.update((topic_id, names.name_of(topic_id)) for topic_id in by_id.keys() - known.keys())
-            topics = [ProduceRequest.TopicProduceData(name=known[id_], partition_data=by_id[id_]) for id_ in by_id]
+            # Only now: a topic that was recreated while the request waited must not get batches of the former one.
+            named.update((topic_id, names.name_of(topic_id)) for topic_id in by_id)
+            topics = [ProduceRequest.TopicProduceData(name=named[id_], partition_data=by_id[id_]) for id_ in by_id]
         else:
             topics = [ProduceRequest.TopicProduceData(topic_id=id_, partition_data=by_id[id_]) for id_ in by_id]
         by_id.clear()  # from now on the records are in the frame alone
@@ -58,7 +58,7 @@ def exchange_of(
 
     def read(response: ProduceResponse) -> ProduceResult:
         endpoints = endpoints_of(response.node_endpoints)
-        ids = {name: topic_id for topic_id, name in known.items()}
+        ids = {name: topic_id for topic_id, name in named.items()}
         result = ProduceResult({}, [])
         for topic in response.responses:
             topic_id = TopicId(ids.get(topic.name, b"") if topic.name else topic.topic_id)
@@ -71,5 +71,5 @@ def exchange_of(
                     result.leaders.append(leader)
         return result
 
-    size_bytes = sum(len(records) for _, records in batches)
+    size_bytes = sum(len(records or b"") for _, records in batches)
     return Exchange(suited(PRODUCE, transaction_version), build, read, size_bytes=size_bytes)

@@ -21,12 +21,14 @@ def _before_it_is_hidden(original, self, challenge):
     return original(self, challenge[: oauthbearer._MOST_CHARS])
 
 
-def _by_the_names_of_now(original, names, topic_ids):
-    class OfNow(dict[bytes, str]):
-        def items(self):
-            return original(names, topic_ids).items()
+def _as_long_as_it_is_known(original, names, topic_id):
+    class Name(str):
+        def __eq__(self, other):
+            return any(names.id_of(other)) and super().__eq__(other)
 
-    return OfNow(original(names, topic_ids))
+        __hash__ = str.__hash__
+
+    return Name(original(names, topic_id))
 
 
 def _by_its_owner_alone(original, self, hanging, deadline):
@@ -142,7 +144,7 @@ STORIES = (
     Story(
         "produced-to-a-name-that-was-forgotten",
         "With Kafka before 4.0, a broker that did not know a topic yet made the client send records in flight again",
-        instead_of("ottla.client.kafka.topic_names:TopicNames.known", _by_the_names_of_now),
+        instead_of("ottla.client.kafka.topic_names:TopicNames.name_of", _as_long_as_it_is_known),
     ),
     Story(
         "growth-that-was-reported-as-failed",

@@ -22,6 +22,8 @@ U = TypeVar("U")
 Features = Mapping[str, int]
 """The finalized features of a cluster: their levels, by name."""
 NO_FEATURES: Final[Features] = MappingProxyType({})
+_OF_BAD_DATA: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What code raises that gets values it does not expect. Other exceptions may come from a signal handler."""
 NONSENSE: Final = "the broker's response makes no sense"
 
 
@@ -92,7 +94,17 @@ class Exchange(Generic[T]):
 
     def builder(self, timeout_ms: int) -> Callable[[int], Message]:
         """Return a function that builds the request for a version. The broker has `timeout_ms`."""
-        return lambda version: self._build(Terms(version, timeout_ms))
+
+        def build(version: int) -> Message:
+            try:
+                return self._build(Terms(version, timeout_ms))
+            except OttlaError:
+                raise
+            except _OF_BAD_DATA as error:
+                reason = f"a request of {self.api.name} can't be made of these arguments ({error!r})"
+                raise OttlaError(ErrorCode.INVALID_REQUEST, reason) from error
+
+        return build
 
     def result(self, response: Message, address: str, features: Features = NO_FEATURES) -> T:
         """Return what a response of the broker at `address` means. Raises OttlaError, including when the response makes
@@ -101,7 +113,7 @@ class Exchange(Generic[T]):
             return self._meaning(response, features)
         except OttlaError:
             raise
-        except Exception as error:
+        except _OF_BAD_DATA as error:
             reason = f"{self.api.name} at {address}: {NONSENSE} ({error!r})"
             raise OttlaError(ErrorCode.NETWORK_EXCEPTION, reason) from error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from ottla.client.kafka.apis import OTTLA_CALL
 from ottla.client.kafka.exchange import Exchange, Terms
@@ -37,7 +37,10 @@ def private_call(method: Method[Request, Response], request: Request, read: Call
         return OttlaCallRequest(method=method.path, timeout_ms=terms.timeout_ms, body=body)
 
     def meaning(response: OttlaCallResponse) -> T:
-        message = method.response.FromString(bytes(response.body))
+        try:
+            message = method.response.FromString(bytes(response.body))
+        except DecodeError as error:
+            raise ValueError(str(error)) from error
         raise_in_band(message.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
         return read(message)
 

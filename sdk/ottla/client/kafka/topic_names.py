@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from contextlib import suppress
 from typing import Final
 
@@ -85,10 +85,6 @@ class TopicNames:
         if name is None:
             raise error_from_code(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic with the id {topic_id.hex()} is known")
         return name
-
-    def known(self, topic_ids: Iterable[bytes]) -> dict[bytes, str]:
-        """Return the names of those of these topics that are known."""
-        return {topic_id: name for topic_id in topic_ids if (name := self._names.get(topic_id)) is not None}
 
     def id_of(self, name: str) -> bytes:
         """Return the id of a topic, zeros if it is unknown."""

@@ -213,7 +213,7 @@ def join(
         )
 
     def read(response: JoinGroupResponse) -> JoinGroupResponse:
-        if response.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+        if response.error_code != ErrorCode.MEMBER_ID_REQUIRED or who.member_id:
             raise_failed(response)
         return response
 

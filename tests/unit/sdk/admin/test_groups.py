@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from answering import Answer, AnsweringBrokers
+from exchanged import meaning
 
 import ottla
+from ottla.admin import private_calls
 from ottla.admin.group_info import HeldPartitions
 from ottla.admin.groups import Groups
 from ottla.client.kafka.apis import (
@@ -313,6 +315,15 @@ def test_a_partition_whose_committed_offset_is_not_known_is_an_error(cluster: Cl
 
 
 @pytest.mark.story("no-lag-with-apache-kafka")
+def test_ages_of_lag_are_counted_up_to_the_response() -> None:
+    clock = [0]
+    asked = private_calls.lag("g", lambda: clock[0])
+    clock[0] = 60_000
+    of_partition = pb.PartitionLag(topic="t", committed=5, records=4, oldest_unread_ms=20_000)
+    found = meaning(asked, private(pb.LagResponse(partitions=[of_partition])), 0)
+    assert found.seconds == 40.0
+
+
 def test_lag_is_measured_where_the_coordinator_can_not_tell_it(cluster: Cluster, groups: Groups) -> None:
     cluster.answer(Group.LAG, error_from_code(ErrorCode.UNSUPPORTED_VERSION, "Kafka has no such call"))
     cluster.answer(DESCRIBE_GROUPS, described())

@@ -140,6 +140,14 @@ def test_an_offset_that_the_response_lacks_is_not_committed(committed: Commit, v
     assert f"the response to {asked.api.name} lacks a-2" in error.message
 
 
+@IN_EVERY_VERSION
+def test_a_response_without_any_of_the_offsets_is_an_error(committed: Commit, version: int, by_id: bool) -> None:
+    asked = committed(OFFSETS, names_of(a=ID_A))
+    with pytest.raises(OttlaError, match="lacks a-0") as raised:
+        meaning(asked, responded(asked, by_id), version)
+    assert raised.value.code == ErrorCode.NETWORK_EXCEPTION
+
+
 @BOTH
 @pytest.mark.parametrize("code", [14, 15, 16, 22, 24, 25, 27, 69, 82])
 def test_an_error_about_the_group_is_raised(committed: Commit, code: int) -> None:

@@ -47,6 +47,7 @@ def test_each_topic_is_named_once_with_the_epochs_of_its_partitions(version: int
 def test_each_partition_has_an_end_or_an_error_whatever_the_client_knows_by_then(version: int) -> None:
     names = known()
     asked = asked_of_one_leader(names)
+    sent(asked, version)
     names.forget("a")
     end, topic = OffsetForLeaderEpochResponse.EpochEndOffset, OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
     parts = [
@@ -67,5 +68,5 @@ def test_a_topic_whose_name_is_unknown_can_not_be_looked_up() -> None:
     names = known()
     names.forget("b")
     with pytest.raises(OttlaError) as caught:
-        asked_of_one_leader(names)
+        sent(asked_of_one_leader(names), 4)
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -80,11 +80,20 @@ def test_each_partition_has_an_offset_none_or_an_error_whatever_the_client_knows
     assert offsets == {PARTITION: OffsetAndTimestamp(9, 5), TopicPartition("b", 1): None}
 
 
+def test_a_topic_that_was_recreated_while_the_request_waited_does_not_answer_for_the_former_one() -> None:
+    names = known()
+    asked = asked_of_one_leader(names)
+    names.learn(b"n" * 16, "b")
+    with pytest.raises(OttlaError) as caught:
+        sent(asked, 10)
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
 def test_a_topic_whose_name_is_unknown_can_not_be_looked_up() -> None:
     names = known()
     names.forget("b")
     with pytest.raises(OttlaError) as caught:
-        asked_of_one_leader(names)
+        sent(asked_of_one_leader(names), 10)
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
 
 

@@ -216,6 +216,16 @@ def test_a_session_knows_its_topics_by_name_in_an_old_version(version: int) -> N
     assert session.topic_ids == {"b": B}
 
 
+def test_a_topic_by_name_that_was_not_requested_is_left_out() -> None:
+    session, names = BrokerSession(), known()
+    asked = asked_for((A0, 5), broker_session=session, names=names)
+    sent(asked, 12)
+    found = meaning(
+        asked, response_of([(A0, Data(records=b"records")), (B0, Data(records=b"others"))], session_id=6), 12
+    )
+    assert list(found.partitions) == [A0]
+
+
 def test_a_session_that_is_over_is_no_error_but_a_response_without_one() -> None:
     session = BrokerSession()
     first, second = asked_for((A0, 5), broker_session=session), asked_for((A0, 6), number=2, broker_session=session)

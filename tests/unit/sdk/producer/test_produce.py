@@ -102,6 +102,15 @@ def test_a_name_that_is_learned_just_before_the_request_is_built_is_used() -> No
     assert meaning(asked, response, IDS_FROM - 1).responses == {A0: BatchResponse(5)}
 
 
+def test_a_topic_that_was_recreated_while_the_request_waited_gets_nothing() -> None:
+    names = known()
+    asked = produce((A0, b"0"), names=names)
+    names.learn(b"n" * 16, "a")
+    with pytest.raises(OttlaError) as caught:
+        sent(asked, IDS_FROM - 1)
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
 @pytest.mark.parametrize("version", PRODUCE.versions)
 def test_a_response_to_produce_has_offsets_errors_and_new_leaders(version: int) -> None:
     names_leaders = version >= LEADERS_FROM
@@ -112,7 +121,9 @@ def test_a_response_to_produce_has_offsets_errors_and_new_leaders(version: int) 
         part.current_leader = leader
     endpoints = [ProduceResponse.NodeEndpoint(node_id=7, host="h", port=1)] if names_leaders else []
     response = response_of(version, fine, moved, node_endpoints=endpoints)
-    result = meaning(produce((A0, b""), (A1, b"")), response, version)
+    asked = produce((A0, b""), (A1, b""))
+    sent(asked, version)
+    result = meaning(asked, response, version)
     words = "moved" if version >= WORDS_FROM else ""
     assert result.responses == {A0: BatchResponse(5, 9), A1: BatchResponse(-1, -1, 6, words)}
     assert result.leaders == ([NamedLeader(A1, "h:1", 3)] if names_leaders else [])
@@ -122,8 +133,8 @@ def test_a_response_to_produce_has_offsets_errors_and_new_leaders(version: int) 
 def test_a_response_to_produce_is_of_the_requests_topic_whatever_the_client_knows_by_then() -> None:
     names = known()
     asked = produce((A0, b""), names=names)
-    names.forget("a")
     sent(asked, IDS_FROM - 1)
+    names.forget("a")
     result = meaning(asked, response_of(IDS_FROM - 1, Partition(base_offset=5)), IDS_FROM - 1)
     assert result.responses == {A0: BatchResponse(5)}
 

@@ -18,10 +18,6 @@ def names() -> TopicNames:
     return known
 
 
-def test_only_the_names_of_known_topics_are_returned() -> None:
-    assert names().known([ID_B, ID_C, ID_A]) == {ID_B: "b", ID_A: "a"}
-
-
 def test_the_name_of_a_recreated_topic_is_no_longer_that_of_the_topic_before_it() -> None:
     known = names()
     known.learn(ID_C, "a")

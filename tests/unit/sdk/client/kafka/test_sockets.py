@@ -357,7 +357,7 @@ def test_a_stream_pauses_if_a_response_asks_for_it() -> None:
 
 def test_what_only_ottlas_brokers_have_is_an_error_at_others_and_says_so() -> None:
     with serving() as (_, peer), pytest.raises(OttlaError, match=r"this client can't call Group\.Lag") as caught:
-        peer.exchange(lag("g", 0), timeout=LIMIT_S)
+        peer.exchange(lag("g", lambda: 0), timeout=LIMIT_S)
     assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
     assert caught.value.hint == "use a cluster of ottla: Apache Kafka has nothing like it"
 

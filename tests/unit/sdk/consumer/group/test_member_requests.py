@@ -70,6 +70,13 @@ def test_a_new_member_gets_its_id(version: int) -> None:
     assert (joined.error_code, joined.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "m1")
 
 
+def test_a_member_that_has_its_id_gets_no_other() -> None:
+    response = JoinGroupResponse(error_code=79, member_id="m2")
+    with pytest.raises(OttlaError) as caught:
+        meaning(joining(STATIC), response, 9)
+    assert caught.value.code == ErrorCode.MEMBER_ID_REQUIRED
+
+
 @pytest.mark.parametrize("version", SYNC_GROUP.versions)
 def test_a_leader_sends_assignments_and_gets_its_own(version: int) -> None:
     asked = sync("g", STATIC, "range", {"m2": b"2", "m1": b"1"})
