@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from exchanged import meaning, sent
@@ -59,7 +59,8 @@ def test_errors_of_the_sdk_and_of_signal_handlers_are_no_nonsense(error: Excepti
 
 
 def test_arguments_that_make_no_request_are_an_error_of_the_call() -> None:
-    asked = Exchange(HEARTBEAT, lambda _: HeartbeatRequest(group_id=len(None)), lambda _: None)  # type: ignore[arg-type]
+    missing: Any = None
+    asked = Exchange(HEARTBEAT, lambda _: HeartbeatRequest(generation_id=len(missing)), lambda _: None)
     with pytest.raises(OttlaError, match="a request of Heartbeat can't be made") as caught:
         sent(asked, VERSION)
     assert caught.value.code == ErrorCode.INVALID_REQUEST
@@ -80,8 +81,10 @@ def test_an_error_is_of_the_broker_that_has_returned_it() -> None:
 
 
 def test_each_broker_is_asked_with_the_whole_filter() -> None:
-    groups = listing_of_groups(iter(["Stable"]))  # type: ignore[arg-type]  # users pass what can be iterated
+    states: Any = iter(["Stable"])  # users pass what can be iterated
+    groups = listing_of_groups(states)
     assert [sent(groups, 5).states_filter for _ in range(2)] == [["Stable"], ["Stable"]]
-    transactions = listing_of_transactions(states=iter(["Ongoing"]), producer_ids=iter([7]))  # type: ignore[arg-type]
+    states, producer_ids = iter(["Ongoing"]), cast(Any, iter([7]))
+    transactions = listing_of_transactions(states=states, producer_ids=producer_ids)
     asked = [sent(transactions, 2) for _ in range(2)]
     assert [(each.state_filters, each.producer_id_filters) for each in asked] == [(["Ongoing"], [7])] * 2
