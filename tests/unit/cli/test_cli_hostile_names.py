@@ -11,6 +11,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Never
 
 import pytest
 import typer
@@ -21,6 +22,8 @@ from typer.main import get_command
 
 import ottla.admin.admin
 import ottla.consumer.consumer
+import ottla.mirror.channels
+from ottla.errors import ErrorCode, error_from_code
 from ottla.record import Record
 from ottla_cli import completion, connection
 from ottla_cli.commands import consume as consume_command
@@ -61,9 +64,14 @@ def _hostile_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ottla.admin.admin, "Admin", HostileAdmin)
     monkeypatch.setattr(connection, "check_listening", lambda settings: None)
     monkeypatch.setattr(consume_command, "look_up", lambda *_: {0: Extent(0, 1, (0, 1))})
+    monkeypatch.setattr(ottla.mirror.channels.ByBrokers, "call", _refuse)
     evil = HOSTILE.encode()
     record = Record(HOSTILE, 0, 0, 0, evil, evil, [(HOSTILE, evil)])
     monkeypatch.setattr(ottla.consumer.consumer, "Consumer", lambda *_, **__: FakeConsumer([[record]], {0: 0}))
+
+
+def _refuse(*_: object, timeout: float) -> Never:
+    raise error_from_code(ErrorCode.INVALID_REQUEST, f"{HOSTILE} is no flow")
 
 
 @pytest.mark.story("names-that-command-a-terminal")
