@@ -20,7 +20,10 @@ from ottla_core.model import TopicPartition
 
 
 class PartitionProducers(NamedTuple):
-    """What a leader knows of a partition. Kafka's brokers send no offsets with the producers, so both are -1 there."""
+    """The producers that a leader knows in a partition, and how far readers may read.
+
+    Kafka's brokers do not send these two offsets. Then both are -1.
+    """
 
     producers: tuple[ActiveProducer, ...]
     high_watermark: int

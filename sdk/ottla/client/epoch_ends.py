@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from ottla.client.cluster import ClusterClient
 from ottla.client.grouping import grouped
-from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH
+from ottla.client.kafka.apis import OFFSET_FOR_LEADER_EPOCH, own_error
 from ottla.client.kafka.exchange import Exchange, Terms
 from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.list_offsets import no_leader
@@ -67,8 +67,7 @@ def _partition(route: Route, epoch: int) -> OffsetForLeaderEpochRequest.OffsetFo
 
 
 def _answer(found: OffsetForLeaderEpochResponse.EpochEndOffset) -> EpochEnd:
-    error = OttlaError(found.error_code, "") if found.error_code else None
-    return EpochEnd(found.leader_epoch, found.end_offset, error)
+    return EpochEnd(found.leader_epoch, found.end_offset, own_error(found))
 
 
 def epoch_ends(

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, ClusterClient
 from ottla.client.grouping import grouped
-from ottla.client.kafka.apis import LIST_OFFSETS
+from ottla.client.kafka.apis import LIST_OFFSETS, own_error
 from ottla.client.kafka.exchange import Exchange, Terms
 from ottla.client.kafka.topic_names import TopicNames
 from ottla.client.units import timestamp_ms
@@ -196,8 +196,8 @@ def _answer(
 ) -> OffsetAndTimestamp | OttlaError | None:
     if found is None:
         return OttlaError(ErrorCode.NETWORK_EXCEPTION, "the response to ListOffsets lacks it")
-    if found.error_code:
-        return OttlaError(found.error_code, getattr(found, "error_message", "") or "")
+    if (error := own_error(found)) is not None:
+        return error
     return OffsetAndTimestamp(found.offset, found.timestamp) if found.offset >= 0 else None
 
 

@@ -25,10 +25,10 @@ _NOT_CARRIED_OUT: Final = frozenset(
 )
 
 
-def _own_error(response: Message) -> OttlaError | None:
-    """Return the error that a response has in its own field."""
-    if code := getattr(response, "error_code", ErrorCode.NONE):
-        return OttlaError(code, getattr(response, "error_message", "") or "")
+def own_error(part: Message) -> OttlaError | None:
+    """Return the error that a response, or a part of it, has in its own field."""
+    if code := getattr(part, "error_code", ErrorCode.NONE):
+        return OttlaError(code, getattr(part, "error_message", "") or "")
     return None
 
 
@@ -43,7 +43,7 @@ def coordinator_error(code: int) -> int:
 
 def _of_transaction(response: Message) -> OttlaError | None:
     """Return the error that a coordinator's response about a transaction has."""
-    if (error := _own_error(response)) is None:
+    if (error := own_error(response)) is None:
         return None
     return OttlaError(coordinator_error(error.code), error.message)
 
@@ -57,7 +57,7 @@ def _in_each(field: str) -> Callable[[Message], OttlaError | None]:
     def failure(response: Message) -> OttlaError | None:
         parts = getattr(response, field)
         codes = {part.error_code for part in parts}
-        return _own_error(parts[0]) if len(codes) == 1 and codes <= _NOT_CARRIED_OUT else None
+        return own_error(parts[0]) if len(codes) == 1 and codes <= _NOT_CARRIED_OUT else None
 
     return failure
 
@@ -79,7 +79,7 @@ class Api(NamedTuple, Generic[Request, Response]):
     hint: str = ""
     waits: bool = False
     transactions_v2_from: int = _NEVER
-    failure: Callable[[Response], OttlaError | None] = _own_error
+    failure: Callable[[Response], OttlaError | None] = own_error
     call: str = ""
     """The name of a private call."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from ottla.client.kafka.apis import AnyApi, Api
-from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.client.kafka.apis import AnyApi, Api, own_error
+from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla_core.kafka.message import Message
 
 Request = TypeVar("Request", bound=Message)
@@ -23,7 +23,7 @@ Features = Mapping[str, int]
 """The finalized features of a cluster: their levels, by name."""
 NO_FEATURES: Final[Features] = MappingProxyType({})
 _OF_BAD_DATA: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What code raises that gets values it does not expect. Other exceptions may come from a signal handler."""
+"""The exceptions that unexpected values cause. Any other exception may come from a signal handler."""
 NONSENSE: Final = "the broker's response makes no sense"
 
 
@@ -39,13 +39,6 @@ class Outcome(NamedTuple, Generic[T]):
 
     value: T | None = None
     error: OttlaError | None = None
-
-
-class Part(Protocol):
-    """A part of a response, for example for one topic, with an error of its own."""
-
-    @property
-    def error_code(self) -> int: ...
 
 
 class ByFeatures(NamedTuple, Generic[Response, T]):
@@ -135,10 +128,10 @@ class Exchange(Generic[T]):
         return self._read(response, features)
 
 
-def raise_failed(part: Part) -> None:
+def raise_failed(part: Message) -> None:
     """Raise the error that a part of a response has, if it has one."""
-    if part.error_code:
-        raise error_from_code(part.error_code, getattr(part, "error_message", "") or "")
+    if (error := own_error(part)) is not None:
+        raise from_core(error)
 
 
 def lacking(api: AnyApi, part: object) -> OttlaError:
